@@ -70,10 +70,10 @@ def until(condition: Callable[[], bool]) -> None:
 class Publisher:
     """Sends numbers one after the other and keeps those that were acknowledged."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, topic: str = TOPIC) -> None:
         logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
         self._client = pulsar.Client(url, logger=logger, operation_timeout_seconds=60)
-        self._producer = self._client.create_producer(TOPIC, send_timeout_millis=60_000)
+        self._producer = self._client.create_producer(topic, send_timeout_millis=60_000)
         self._stop = threading.Event()
         self.acknowledged: list[int] = []
         self._thread = threading.Thread(target=self._run)
@@ -100,12 +100,12 @@ class Publisher:
         self._client.close()
 
 
-def read_all(url: str) -> list[int]:
+def read_all(url: str, topic: str = TOPIC) -> list[int]:
     """Every number once; what was sent again after a broken connection may be there twice."""
     logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(url, logger=logger, operation_timeout_seconds=60)
     try:
-        reader = client.create_reader(TOPIC, pulsar.MessageId.earliest)
+        reader = client.create_reader(topic, pulsar.MessageId.earliest)
         numbers = set()
         while reader.has_message_available():
             numbers.add(int(reader.read_next(30_000).data()))

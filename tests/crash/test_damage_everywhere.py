@@ -41,7 +41,7 @@ from magnetar.testing.broker import running_broker
 FILES = FilePolicy(settle_after_s=0.0, extent_bytes_max=3_000, run_bytes_max=400)
 NAMESPACE = parse_namespace("public/default")
 TOPICS = [f"persistent://public/default/t{number}" for number in range(4)]
-CASES = 600
+CASES = 300
 CHUNKS = 4
 TOGETHER = 8
 """Cases run beside each other: most of their time is spent waiting for the disk."""

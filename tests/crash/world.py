@@ -133,6 +133,10 @@ class MortalStore:
     def watch(self, prefix: str, listener: ChangeListener) -> Cancel:
         return self._inner.watch(prefix, listener)
 
+    @property
+    def has_session(self) -> bool:
+        return self._inner.has_session
+
     def watch_session(self, listener: SessionListener) -> Cancel:
         return self._inner.watch_session(listener)
 

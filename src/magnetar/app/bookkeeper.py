@@ -12,11 +12,11 @@ from magnetar.errors import InvalidConfiguration
 from magnetar.ledger.backends.bookkeeper import BookkeeperLedgerStore, BookkeeperPolicy
 from magnetar.ledger.store import Replication
 from magnetar.metadata.store import MetadataStore
+from magnetar.model.bookie import LEDGERS
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.wire.bookkeeper import DigestType
 
-_LEDGERS: Final = "/ledgers"
 _FRAME_OVERHEAD: Final = 10 * 1024
 """What Pulsar adds to the largest message for the largest frame of a bookie."""
 _PLAIN_URI: Final = re.compile(r"zk(?:\+\w+)?://([^/]+)(/.+)")
@@ -51,7 +51,7 @@ async def open_bookkeeper_as(
     from magnetar.metadata.backends.zookeeper import ZookeeperStore
 
     uri = settings.bookkeeperMetadataServiceUri
-    root = _LEDGERS
+    root, racks = LEDGERS, store
     if uri:
         hosts, root = parse_service_uri(uri)
         store = await open_zookeeper(stack, settings, f"zk://{hosts}", clock)
@@ -60,7 +60,8 @@ async def open_bookkeeper_as(
             "ledgers on BookKeeper need the ZooKeeper that its bookies are registered in: set"
             " metadataStoreUrl=zk://host:port/chroot"
         )
-    ledgers = kind(store, store.take_number, clock=clock, policy=plan_policy(settings), root=root)
+    policy = plan_policy(settings)
+    ledgers = kind(store, store.take_number, clock=clock, policy=policy, root=root, racks=racks)
     stack.push_async_callback(ledgers.close)
     await ledgers.open()
     return ledgers
@@ -73,7 +74,7 @@ def parse_service_uri(uri: str) -> tuple[str, str]:
         return plain.group(1).replace(";", ","), plain.group(2).rstrip("/")
     pulsar = _PULSAR_URI.fullmatch(uri)
     if pulsar is not None:
-        return pulsar.group(1).replace(";", ","), (pulsar.group(2) or "").rstrip("/") + _LEDGERS
+        return pulsar.group(1).replace(";", ","), (pulsar.group(2) or "").rstrip("/") + LEDGERS
     raise InvalidConfiguration(
         f"bookkeeperMetadataServiceUri: {uri!r} is neither of the form"
         " zk+hierarchical://host:port/ledgers nor metadata-store:zk:host:port/chroot"

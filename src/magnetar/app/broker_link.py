@@ -37,7 +37,7 @@ _PARAMETERS: Final = "brokerClientAuthenticationParameters"
 
 class HttpBrokerLink:
     def __init__(self, config: Configuration, clock: Clock) -> None:
-        """Raise InvalidConfiguration for credentials that cannot be used."""
+        """Raise InvalidConfiguration for unusable credentials."""
         self._config = config
         self._clock = clock
         self._authentication = make_authentication(config)

@@ -46,6 +46,7 @@ _LOCK: Final = "LOCK"
 _REQUEST: Final = "start-"
 _PORT_S_MAX: Final = 3.0
 _START_S_MAX: Final = 2 * READY_S_MAX
+_MIB: Final = 1 << 20
 # Two copies of each entry, as a broker does by default, or one where there is one bookie.
 _COPIES: Final = 2
 
@@ -378,5 +379,5 @@ def _say(*sentences: str) -> None:
 def _show_fetched(done: int, total: int) -> None:
     """One line that counts on a terminal, and one at the end elsewhere."""
     if sys.stderr.isatty() or done == total:
-        shown = f"fetched ZooKeeper and BookKeeper, {done / 1e6:.1f} of {total / 1e6:.1f} MB"
+        shown = f"fetched ZooKeeper and BookKeeper, {done / _MIB:.1f} of {total / _MIB:.1f} MiB"
         print(f"\rcluster: {shown}", end="\n" * (done == total), file=sys.stderr, flush=True)

@@ -72,7 +72,7 @@ def load_audit() -> ModuleType:
 
 
 class Session:
-    """Spark starts aside while the story is told: that takes some seconds."""
+    """Spark starts aside while the story goes on: that takes some seconds."""
 
     def __init__(self, door: ModuleType) -> None:
         self._door = door
@@ -194,7 +194,7 @@ class Story:
     def _send_v4_ourselves(self) -> None:
         async def send() -> None:
             async with AsyncPulsarClient(self._broker.service_url) as client:
-                producer = await client.classic.create_producer(REGULAR)
+                producer = await client.producer(REGULAR)
                 for _ in range(_V4_MESSAGES):
                     key, properties = self._next()
                     await producer.send(b"order", key=key, properties=properties)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,21 @@ _LOCK: Final = "LOCK"
 _FORMAT: Final = "FORMAT"
 _IDENTITY: Final = "IDENTITY"
 _HOLDER: Final = re.compile(r"pid ([0-9]+) since ([0-9]+)\n")
-_STAMP: Final = re.compile(r"magnetar ([0-9]+)\n")
+_STAMP: Final = re.compile(r"magnetar ([0-9]+)\n(?:stores ([0-9]+) from ([0-9]+)\n)?")
+_FIRST_AFTER_ONE: Final = 1 << 40
+"""Ids of ledgers from a time with one store are below: it counts them from 1."""
+_STORE_WAIT_S: Final = 30.0
+_STORE_LOOK_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Over how many stores of ledgers a directory is spread. An id from `first` on tells its store;
+    ledgers below are in store 0.
+    """
+
+    count: int = 1
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +52,21 @@ class DataDirectory:
 
     @property
     def ledger_folder(self) -> Path:
-        return self.path / "ledgers"
+        """Of store 0, the only one unless several workers have written."""
+        return self.folder_of(0)
+
+    def folder_of(self, store: int) -> Path:
+        return self.path / (f"ledgers-{store}" if store else "ledgers")
+
+    @property
+    def spread(self) -> Spread:
+        return read_spread(self.path)
+
+    @property
+    def ledger_folders(self) -> tuple[Path, ...]:
+        """Of all stores that were ever written to, that of store 0 first."""
+        others = map(self.folder_of, range(1, self.spread.count))
+        return self.ledger_folder, *(each for each in others if each.is_dir())
 
 
 def load_identity(directory: DataDirectory) -> str | None:
@@ -74,7 +103,9 @@ def holding(path: Path, clock: Clock) -> Iterator[DataDirectory]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataDirectoryRefused(f"{path} is in use by {_read_holder(path)}") from None
+            raise DataDirectoryRefused(
+                f"{path} is in use by {_read_holder(path / _LOCK)}"
+            ) from None
         os.ftruncate(lock, 0)
         with suppress(OSError):  # on a full disk others do not hear who is inside
             os.pwrite(lock, f"pid {os.getpid()} since {clock.now_ms()}\n".encode(), 0)
@@ -104,7 +135,7 @@ def inspecting(path: Path) -> Iterator[str | None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read_holder(path)
+            holder = _read_holder(path / _LOCK)
         yield holder
     finally:
         os.close(lock)
@@ -123,7 +154,9 @@ def reading(path: Path) -> Iterator[DataDirectory]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataDirectoryRefused(f"{path} is in use by {_read_holder(path)}") from None
+            raise DataDirectoryRefused(
+                f"{path} is in use by {_read_holder(path / _LOCK)}"
+            ) from None
         yield DataDirectory(path)
     finally:
         os.close(lock)
@@ -148,9 +181,73 @@ def read_format(path: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def _read_holder(path: Path) -> str:
+def read_spread(path: Path) -> Spread:
+    """What the format file says of stores; one, unless it says otherwise."""
+    try:
+        text = (path / _FORMAT).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return Spread()
+    found = _STAMP.fullmatch(text)
+    if found is None or found.group(2) is None:
+        return Spread()
+    return Spread(int(found.group(2)), int(found.group(3)))
+
+
+def widen_spread(directory: DataDirectory, workers: int) -> Spread:
+    """See that there is a store for each worker. What is there stays where it is, and a version
+    that knows one store only stays out from then on.
+    """
+    present = directory.spread
+    if workers <= present.count:
+        return present
+    is_empty = not directory.metadata_file.exists() and not directory.ledger_folder.exists()
+    first = 0 if is_empty else _FIRST_AFTER_ONE
+    spread = Spread(workers, present.first if present.count > 1 else first)
+    stamp = f"magnetar {FORMAT_VERSION}\nstores {spread.count} from {spread.first}\n"
+    _store_durably(directory.path / _FORMAT, stamp)
+    return spread
+
+
+@contextmanager
+def holding_stores(directory: DataDirectory, stores: Iterable[int], clock: Clock) -> Iterator[None]:
+    """Keep other processes out of these stores until the end.
+
+    A process that was inside a moment ago may be ending: it is waited for. Raise
+    DataDirectoryRefused when it does not end.
+    """
+    with ExitStack() as stack:
+        for store in stores:
+            path = _store_lock(directory.path, store)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            stack.callback(os.close, lock)
+            deadline = clock.monotonic() + _STORE_WAIT_S
+            while not _try_lock(lock):
+                if clock.monotonic() > deadline:
+                    raise DataDirectoryRefused(
+                        f"{directory.folder_of(store)} is in use by {_read_holder(path)}"
+                    )
+                time.sleep(_STORE_LOOK_S)
+            os.ftruncate(lock, 0)
+            with suppress(OSError):
+                os.pwrite(lock, f"pid {os.getpid()} since {clock.now_ms()}\n".encode(), 0)
+        yield
+
+
+def _store_lock(path: Path, store: int) -> Path:
+    return path / f"{_LOCK}-{store}"
+
+
+def _try_lock(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read_holder(lock: Path) -> str:
     """The process that wrote its name into the lock, in words."""
-    found = _HOLDER.fullmatch((path / _LOCK).read_text(encoding="utf-8", errors="replace"))
+    found = _HOLDER.fullmatch(lock.read_text(encoding="utf-8", errors="replace"))
     if found is None:
         return "another process"
     since = datetime.fromtimestamp(int(found.group(2)) / 1000, UTC)

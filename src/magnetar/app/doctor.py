@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from magnetar.app.directory import (
     FORMAT_VERSION,
@@ -16,17 +16,20 @@ from magnetar.app.directory import (
     inspecting,
     load_identity,
     read_format,
+    read_spread,
     repairing,
 )
 from magnetar.app.storage import find_older_metadata
 from magnetar.broker.ownership import TERM_PATH
 from magnetar.broker.resource import POLICIES
 from magnetar.broker.topic_tree import BucketCount
+from magnetar.cli.progress import show_bytes
 from magnetar.errors import DataDirectoryRefused, InvalidName, LedgerCorrupt, RecordUnreadable
 from magnetar.ledger.backends.file.check import check_ledgers
 from magnetar.ledger.backends.file.disk import SystemDisk
 from magnetar.ledger.backends.file.rebuild import rebuild_catalogue
 from magnetar.ledger.backends.file.recovery import Examined, examine
+from magnetar.ledger.backends.file.settlement import JOURNAL_DIRECTORY
 from magnetar.ledger.backends.file.witness import LedgerWitness, parse_witness
 from magnetar.ledger.belonging import UseKind, parse_use
 from magnetar.ledger.orphan import describe_owner, is_garbage
@@ -55,6 +58,7 @@ from magnetar.wire.schema import decode_locator
 from magnetar.wire.storage import decode_cursor, decode_log
 
 SCHEMAS: Final = "/schemas"
+Report: TypeAlias = Callable[[int], None]
 
 
 @dataclass(slots=True)
@@ -93,7 +97,8 @@ def run(directory: Path, *, repair: bool = False) -> int:
         except DataDirectoryRefused as refusal:
             diagnosis.faults.append(refusal.sentence)
     if not diagnosis.faults:
-        found = examine_directory(directory)
+        with show_bytes("checked", check_bytes(directory)) as progress:
+            found = examine_directory(directory, progress.add)
         diagnosis.seen += found.seen
         diagnosis.notes += found.notes
         diagnosis.faults += found.faults
@@ -113,8 +118,6 @@ def repair_directory(path: Path) -> list[str]:
     say is known to nothing else.
     """
     with repairing(path, SystemClock()) as directory:
-        if not directory.ledger_folder.is_dir():
-            return []
         seen = None
         if directory.metadata_file.exists():
             try:
@@ -122,11 +125,50 @@ def repair_directory(path: Path) -> list[str]:
                     seen = _seen_of(load_witness(connection))
             except (sqlite3.DatabaseError, UnicodeDecodeError):
                 pass  # the examination names it
-        return rebuild_catalogue(directory.ledger_folder, seen) or ["there was nothing to repair"]
+        done: list[str] = []
+        for number, folder in enumerate(directory.ledger_folders):
+            if folder.is_dir():
+                done += rebuild_catalogue(folder, None if number else seen)
+        return done or ["there was nothing to repair"]
 
 
-def examine_directory(path: Path) -> Diagnosis:
-    """Look without changing anything. What a broker inside is writing is not looked at."""
+class _ReportingDisk(SystemDisk):
+    """Says how much was read."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def read(self, path: Path, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        found = super().read(path, spans)
+        self._report(sum(map(len, found)))
+        return found
+
+
+def check_bytes(path: Path) -> int:
+    """About how much an examination reads: the ledgers, and the journal once more."""
+    return sum(
+        measure(folder) + measure(folder / JOURNAL_DIRECTORY)
+        for folder in DataDirectory(path).ledger_folders
+    )
+
+
+def measure(path: Path) -> int:
+    """The bytes of all files below; a broker may remove one meanwhile."""
+    size = 0
+    for each in path.rglob("*"):
+        with suppress(FileNotFoundError):
+            size += each.stat().st_size if each.is_file() else 0
+    return size
+
+
+def ignore(size: int) -> None:
+    """No progress is shown."""
+
+
+def examine_directory(path: Path, report: Report = ignore) -> Diagnosis:
+    """Look without changing anything. What a broker inside is writing is not looked at. `report`
+    is given the number of bytes that were read, again and again.
+    """
     diagnosis = Diagnosis()
     try:
         with inspecting(path) as holder:
@@ -144,25 +186,31 @@ def examine_directory(path: Path) -> Diagnosis:
                 )
             if version == FORMAT_VERSION:
                 diagnosis.seen.append(f"the format is {version}")
+                stores = read_spread(path).count
+                if stores > 1:
+                    diagnosis.seen.append(f"{stores} workers have written here, a store each")
             else:
                 diagnosis.notes.append(
                     f"the format is {version}; the next start makes it {FORMAT_VERSION}, and this"
                     " check is for that one"
                 )
                 return diagnosis
-            _examine_contents(DataDirectory(path), diagnosis, is_stopped=holder is None)
+            disk = _ReportingDisk(report)
+            _examine_contents(DataDirectory(path), diagnosis, disk, is_stopped=holder is None)
     except DataDirectoryRefused as refusal:
         diagnosis.faults.append(refusal.sentence)
     return diagnosis
 
 
-def _examine_contents(directory: DataDirectory, diagnosis: Diagnosis, *, is_stopped: bool) -> None:
+def _examine_contents(
+    directory: DataDirectory, diagnosis: Diagnosis, disk: SystemDisk, *, is_stopped: bool
+) -> None:
     if not directory.metadata_file.exists() and not directory.ledger_folder.exists():
         diagnosis.seen.append("nothing was ever stored here")
         return
     if load_identity(directory) is not None:
         if is_stopped:
-            _examine_ledgers(directory.ledger_folder, None, diagnosis)
+            _examine_ledgers(directory.ledger_folder, None, diagnosis, disk)
         diagnosis.notes.append(
             "the metadata is on a store that brokers share; it was not looked at"
         )
@@ -170,18 +218,23 @@ def _examine_contents(directory: DataDirectory, diagnosis: Diagnosis, *, is_stop
     named = _examine_metadata(directory.metadata_file, diagnosis)
     if not is_stopped:
         return
+    # What the metadata has seen of ledgers is of the time with one store.
     seen = None if named is None else _seen_of(named.witness)
-    examined = _examine_ledgers(directory.ledger_folder, seen, diagnosis)
-    if named is not None and examined is not None:
-        _compare(directory, named, examined, diagnosis)
+    examined = [
+        _examine_ledgers(folder, None if number else seen, diagnosis, disk)
+        for number, folder in enumerate(directory.ledger_folders)
+    ]
+    whole = [each for each in examined if each is not None]
+    if named is not None and len(whole) == len(examined):
+        _compare(directory, named, whole, diagnosis)
 
 
 def _compare(
-    directory: DataDirectory, named: _Named, examined: Examined, diagnosis: Diagnosis
+    directory: DataDirectory, named: _Named, stores: Sequence[Examined], diagnosis: Diagnosis
 ) -> None:
     """What the metadata and the ledgers say of each other."""
-    ledgers = examined.ledgers
-    complaint = find_older_metadata(directory.metadata_file, named.witness, examined.witness)
+    ledgers = {number: each for store in stores for number, each in store.ledgers.items()}
+    complaint = find_older_metadata(directory.metadata_file, named.witness, stores[0].witness)
     highest = max((ledger.term for ledger in ledgers.values()), default=0)
     if complaint is None and highest > named.term:
         complaint = (
@@ -292,16 +345,16 @@ def _check_policies(connection: sqlite3.Connection, diagnosis: Diagnosis) -> Non
 
 
 def _examine_ledgers(
-    folder: Path, seen: LedgerWitness | None, diagnosis: Diagnosis
+    folder: Path, seen: LedgerWitness | None, diagnosis: Diagnosis, disk: SystemDisk
 ) -> Examined | None:
     if not folder.is_dir():
         diagnosis.faults.append(f"{folder} is missing")
         return None
-    findings = check_ledgers(folder, seen)
+    findings = check_ledgers(folder, seen, disk=disk)
     for finding in findings:
         (diagnosis.notes if finding.is_harmless else diagnosis.faults).append(str(finding))
     try:
-        examined = examine(folder, SystemDisk(), seen=seen)
+        examined = examine(folder, disk, seen=seen)
     except LedgerCorrupt:
         return None  # the check has said so already
     if all(finding.is_harmless for finding in findings):

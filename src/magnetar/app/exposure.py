@@ -9,7 +9,7 @@ from magnetar.runtime.configuration import Configuration
 
 
 def check_exposure(settings: Configuration, host: str) -> None:
-    """Raise InvalidConfiguration when others could reach a broker that asks nobody who they are."""
+    """Raise InvalidConfiguration when others could reach a broker without authentication."""
     if settings.authenticationEnabled or settings.allowUnauthenticatedAccess or is_loopback(host):
         return
     raise InvalidConfiguration(

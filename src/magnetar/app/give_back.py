@@ -17,13 +17,14 @@ from typing import Final
 from magnetar.app.metadata import open_zookeeper
 from magnetar.broker.broker_directory import BROKERS
 from magnetar.broker.log_record import MetadataLogRecords
+from magnetar.broker.transaction.participant import is_clear_to_apache
 from magnetar.errors import MagnetarError
 from magnetar.ledger.birth import parse_born, without_list
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.metadata.store import ABSENT, MetadataStore
-from magnetar.model.log_path import JOURNALS, LOGS, is_bucket
+from magnetar.model.log_path import JOURNALS, LOGS, is_bucket, log_path
 from magnetar.model.migration import PREPARATIONS
-from magnetar.model.name import TopicDomain, decode_local
+from magnetar.model.name import TopicDomain, decode_local, parse_stored_topic
 from magnetar.model.position import EARLIEST
 from magnetar.model.scalable import TOPICS, SubscriptionState, unescape_component
 from magnetar.model.stored_log import CursorInfo
@@ -86,13 +87,17 @@ async def _find_changes(store: MetadataStore) -> AsyncIterator[str]:
             async for each, kept in store.scan_children(f"{prefix}/{topic}/subscriptions"):
                 if decode_subscription(kept.value).state is not SubscriptionState.READY:
                     yield f"subscription {each} of {name} is being made or removed: {_FINISH}"
-    for topic in await store.children(PREPARATIONS):
-        yield f"{PREPARATIONS}/{topic}: a migration is being prepared; wait for it, or take it back"
-    for topic in await store.children(_PARTICIPANTS):
-        yield (
-            f"{decode_local(topic)} has transactions of ours, which Apache Pulsar does not know: it"
-            " would deliver what was aborted"
-        )
+    for each in await store.children(PREPARATIONS):
+        yield f"{PREPARATIONS}/{each}: a migration is being prepared; wait for it, or take it back"
+    for encoded in await store.children(_PARTICIPANTS):
+        used = parse_stored_topic(decode_local(encoded))
+        loaded = await MetadataLogRecords(store, log_path(used, 1)).load()
+        if loaded is not None and not is_clear_to_apache(loaded[0]):
+            yield (
+                f"{used} has transactions of ours that are open, were aborted or stand among those"
+                " of Apache Pulsar, which does not know how they ended: let a broker of ours serve"
+                " it until what they wrote is consumed and no longer retained, then stop it"
+            )
 
 
 async def _find_logs(store: MetadataStore) -> AsyncIterator[str]:

@@ -17,15 +17,13 @@ from magnetar.broker.lease import DIRECTORIES
 from magnetar.broker.resource import CLUSTERS
 from magnetar.errors import InvalidConfiguration, VersionConflict
 from magnetar.metadata.store import ABSENT, MetadataStore
+from magnetar.model.bookie import LEDGERS, cluster_records
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
 
-LEDGERS: Final = "/ledgers"
 _AVAILABLE: Final = f"{LEDGERS}/available"
 _READ_ONLY: Final = "readonly"
 _INSTANCE: Final = f"{LEDGERS}/INSTANCEID"
-_LAYOUT: Final = f"{LEDGERS}/LAYOUT"
-_LAYOUT_VALUE: Final = b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1"
 _LOGS: Final = "/managed-ledgers"
 _GLOBAL: Final = "global"
 """A cluster in name only, which Pulsar's own set-up makes."""
@@ -114,7 +112,9 @@ async def settle_bookies(store: MetadataStore, url: str) -> None:
         raise InvalidConfiguration(
             f"no bookie is registered at {url}{_AVAILABLE}: start bookies with"
             f" metadataServiceUri=zk+hierarchical://HOST:PORT{LEDGERS} on this ZooKeeper, then this"
-            " broker; or keep messages in files of one broker: --ledgers files"
+            " broker; or keep messages in files of one broker: --ledgers files. If bookies were"
+            " registered here before, ZooKeeper has lost its data: restore it from a snapshot;"
+            " bookies keep theirs and refuse to serve until then"
         )
     for bookie in bookies:
         await _check_cookie(store, bookie, identity, url)
@@ -123,13 +123,9 @@ async def settle_bookies(store: MetadataStore, url: str) -> None:
 async def _format_ledgers(store: MetadataStore) -> bytes:
     """What BookKeeper's own set-up writes; another broker may do it at the same moment."""
     identity = str(uuid.uuid4()).encode()
-    for path, value in (
-        (f"{_AVAILABLE}/{_READ_ONLY}", b""),
-        (_LAYOUT, _LAYOUT_VALUE),
-        (_INSTANCE, identity),
-    ):
+    for path, value in cluster_records(identity).items():
         try:
-            await store.put(path, value, expect=ABSENT)
+            await store.put(f"{LEDGERS}/{path}", value, expect=ABSENT)
         except VersionConflict:
             continue
     _log.info("a new BookKeeper cluster was set up", path=LEDGERS)

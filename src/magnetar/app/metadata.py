@@ -79,7 +79,7 @@ async def open_zookeeper(
     if url == settings.configurationMetadataStoreUrl:
         file = settings.configurationStoreConfigPath or file
     try:
-        from magnetar.app.zookeeper_file import load_tls
+        from magnetar.app.zookeeper_file import load_login, load_tls
         from magnetar.metadata.backends.zookeeper import ZookeeperStore
     except ImportError:
         raise InvalidConfiguration(
@@ -91,6 +91,7 @@ async def open_zookeeper(
         deadline_s=settings.metadataStoreOperationTimeoutSeconds,
         clock=clock,
         tls=load_tls(file),
+        login=load_login(file),
     )
     stack.push_async_callback(store.close)
     return store

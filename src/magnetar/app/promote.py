@@ -13,6 +13,8 @@ from magnetar.app.bookkeeper import open_bookkeeper_as
 from magnetar.app.metadata import open_zookeeper
 from magnetar.app.promotion import Progress, Promotion, find_cluster, plan_source
 from magnetar.app.promotion_source import open_source
+from magnetar.cli.progress import Progress as Bar
+from magnetar.cli.progress import show_bytes
 from magnetar.errors import MagnetarError
 from magnetar.ledger.backends.bookkeeper.import_store import BookkeeperImportStore
 from magnetar.runtime.clock import Clock, SystemClock
@@ -50,7 +52,10 @@ async def promote(data: Path, settings: Configuration, *, cluster: str | None = 
         ledgers = await open_bookkeeper_as(BookkeeperImportStore, stack, settings, store, clock)
         name = await find_cluster(store, cluster)
         plan = await plan_source(source, cluster=name)
-        promotion = Promotion(source, store, ledgers, _Reporter(clock))
+        bar = stack.enter_context(
+            show_bytes("carried", sum(each.info.length for each in plan.ledgers))
+        )
+        promotion = Promotion(source, store, ledgers, _Reporter(clock, bar))
         done = await promotion.run(plan)
     return (
         f"{data} is in cluster {name}: {plan.topics} topics, {plan.cursors} cursors,"
@@ -60,14 +65,20 @@ async def promote(data: Path, settings: Configuration, *, cluster: str | None = 
 
 
 class _Reporter:
-    """Prints at most once a second, and the end."""
+    """A bar on a terminal; elsewhere a line once a second at most, and one at the end."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, bar: Bar) -> None:
         self._clock = clock
+        self._bar = bar
+        self._carried = 0
         self._at_s = clock.monotonic()
 
     def __call__(self, done: Progress) -> None:
+        self._bar.add(done.size - self._carried)
+        self._carried = done.size
         now = self._clock.monotonic()
+        if self._bar.is_shown:
+            return
         if now - self._at_s < _REPORT_S and done.ledgers < done.ledgers_all:
             return
         self._at_s = now

@@ -141,7 +141,7 @@ class _Planning:
                 raise PromotionRefused(
                     f"{path} is not known to this version; it would be lost in the cluster"
                 )
-        # Namespaces before tenants: whoever finds a tenant finds all that it has.
+        # Namespaces before tenants: a reader that finds a tenant finds all that it has.
         ordered = dict(sorted(later.items(), key=lambda each: -each[0].count("/")))
         ordered[f"{CLUSTERS}/{self._cluster}"] = encode_document(ClusterData())
         carried = tuple(self._carried[number] for number in sorted(self._carried))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,8 @@ class Source:
     next_ledger: int
     """Higher than the number of any ledger that there ever was."""
     _files: dict[int, FileLedger]
-    _reader: RunReader
+    _readers: dict[int, RunReader]
+    """For each ledger that of its store."""
 
     @property
     def ledgers(self) -> dict[int, LedgerInfo]:
@@ -53,7 +54,9 @@ class Source:
             return []
         found.check(first)
         entries_max = min(_READ_ENTRIES, found.readable_end(first) - first)
-        return await self._reader.read(found, first, entries_max=entries_max, bytes_max=_READ_BYTES)
+        return await self._readers[ledger].read(
+            found, first, entries_max=entries_max, bytes_max=_READ_BYTES
+        )
 
 
 @asynccontextmanager
@@ -69,19 +72,23 @@ async def open_source(path: Path) -> AsyncIterator[Source]:
             )
         if not directory.metadata_file.exists():
             raise DataDirectoryRefused(f"nothing was ever stored in {path}")
-        reader = RunReader(
-            directory.ledger_folder,
-            SystemDisk(),
-            cached_bytes_max=8 * _READ_BYTES,
-            workers=ThreadWorker,
-        )
+        readers = [
+            RunReader(
+                folder,
+                SystemDisk(),
+                cached_bytes_max=8 * _READ_BYTES,
+                workers=ThreadWorker,
+            )
+            for folder in directory.ledger_folders
+        ]
         try:
-            yield await run_in_thread(_load, directory, reader)
+            yield await run_in_thread(_load, directory, readers)
         finally:
-            await run_in_thread(reader.close)
+            for reader in readers:
+                await run_in_thread(reader.close)
 
 
-def _load(directory: DataDirectory, reader: RunReader) -> Source:
+def _load(directory: DataDirectory, readers: Sequence[RunReader]) -> Source:
     with TemporaryDirectory() as copy:
         # Even a connection that only reads would make files beside the database.
         for name in ("", "-wal"):
@@ -91,19 +98,23 @@ def _load(directory: DataDirectory, reader: RunReader) -> Source:
         database = Path(copy) / directory.metadata_file.name
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             witness, records = _load_metadata(connection, directory)
-    seen = parse_witness(witness.ledgers)
-    faults = [
-        str(finding)
-        for finding in check_ledgers(directory.ledger_folder, seen)
-        if not finding.is_harmless
-    ]
-    if faults:
-        raise _not_whole(directory, faults[0])
-    examined = examine(directory.ledger_folder, SystemDisk(), seen=seen)
-    older = find_older_metadata(directory.metadata_file, witness, examined.witness)
-    if older is not None:
-        raise _not_whole(directory, older)
-    return Source(witness.identity, records, examined.next_ledger, examined.ledgers, reader)
+    files: dict[int, FileLedger] = {}
+    by_ledger: dict[int, RunReader] = {}
+    next_ledger = 0
+    for number, (folder, reader) in enumerate(zip(directory.ledger_folders, readers, strict=True)):
+        # What the metadata has seen of ledgers is of the time with one store.
+        seen = None if number else parse_witness(witness.ledgers)
+        faults = [str(each) for each in check_ledgers(folder, seen) if not each.is_harmless]
+        if faults:
+            raise _not_whole(directory, faults[0])
+        examined = examine(folder, SystemDisk(), seen=seen)
+        older = find_older_metadata(directory.metadata_file, witness, examined.witness)
+        if older is not None:
+            raise _not_whole(directory, older)
+        files |= examined.ledgers
+        by_ledger |= dict.fromkeys(examined.ledgers, reader)
+        next_ledger = max(next_ledger, examined.next_ledger)
+    return Source(witness.identity, records, next_ledger, files, by_ledger)
 
 
 def _load_metadata(

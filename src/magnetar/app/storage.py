@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -25,11 +25,21 @@ from magnetar.ledger.backends.file import (
     open_file_store,
     parse_witness,
 )
+from magnetar.ledger.backends.joint import (
+    Ask,
+    JointLedgerStore,
+    LedgerKeeper,
+    make_ledger_id,
+    number_above,
+)
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.sqlite_format import Witness
+from magnetar.metadata.store import MetadataStore
+from magnetar.model.position import LedgerId
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
+from magnetar.runtime.task import TaskScope
 
 _WATCH_DISK_S: Final = 5
 
@@ -42,6 +52,8 @@ class Storage:
     """With the name of the cluster that was found."""
     stores: Stores
     ledgers: LedgerStore
+    found: Sequence[LedgerId] | None = None
+    """Ledgers that were there before, if this broker alone made them."""
     home: Home | None = None
     """The data directory as shared metadata knows it, if ledgers are in one."""
     watch: Callable[[], Coroutine[Any, Any, None]] | None = None
@@ -59,6 +71,11 @@ async def open_own(
     room: Callable[[Path], int] = free_bytes,
 ) -> Storage:
     """Ledgers in files of a data directory; closed with the stack."""
+    if directory.spread.count > 1:
+        raise DataDirectoryRefused(
+            f"{directory.path} was written by {directory.spread.count} workers:"
+            " start it with magnetar standalone, which reads all that they wrote"
+        )
     reserve = Reserve(directory.path, room)
     await asyncio.to_thread(reserve.update)
     stores = await open_stores(stack, settings, directory, clock)
@@ -69,7 +86,52 @@ async def open_own(
     ledgers.trouble = reserve.trouble
     found = await ledgers.ledgers()
     home = await settle_identity(stores, directory, has_ledgers=bool(found))
-    return Storage(settings, stores, ledgers, home, partial(_watch_disk, reserve, ledgers))
+    return Storage(settings, stores, ledgers, found, home, partial(_watch_disk, reserve, [ledgers]))
+
+
+async def open_joint(
+    stack: AsyncExitStack,
+    settings: Configuration,
+    directory: DataDirectory,
+    store: MetadataStore,
+    *,
+    number: int,
+    keeps: Sequence[int],
+    ask: Ask,
+    take_number: Callable[[int], Awaitable[int]],
+    clock: Clock,
+) -> tuple[Storage, LedgerKeeper]:
+    """What worker `number` writes to, and other stores of the directory that it keeps; those that
+    others keep it asks for. Closed with the stack.
+    """
+    reserve = Reserve(directory.path)
+    await asyncio.to_thread(reserve.update)
+
+    spread = directory.spread
+
+    async def take_id(above: int) -> LedgerId:
+        least = max(above, spread.first - 1)  # below that an id would be taken for one of store 0
+        return make_ledger_id(await take_number(number_above(least)), number)
+
+    stores: dict[int, FileLedgerStore] = {}
+    for each in keeps:
+        stores[each] = await open_file_store(
+            directory.folder_of(each), sync=settings.journalSyncData, clock=clock, take_id=take_id
+        )
+        stack.push_async_callback(stores[each].close)
+        stores[each].trouble = reserve.trouble
+    tasks = await stack.enter_async_context(TaskScope("ledgers"))
+    ledgers = JointLedgerStore(
+        stores[number], stores, ask=ask, count=spread.count, first=spread.first, tasks=tasks
+    )
+    storage = Storage(
+        settings,
+        Stores(store, store),
+        ledgers,
+        found=await ledgers.ledgers(),
+        watch=partial(_watch_disk, reserve, list(stores.values())),
+    )
+    return storage, LedgerKeeper(stores)
 
 
 async def open_shared(stack: AsyncExitStack, settings: Configuration, *, clock: Clock) -> Storage:
@@ -94,14 +156,15 @@ async def open_shared(stack: AsyncExitStack, settings: Configuration, *, clock: 
     return Storage(named, stores, ledgers)
 
 
-async def _watch_disk(reserve: Reserve, ledgers: FileLedgerStore) -> None:
+async def _watch_disk(reserve: Reserve, stores: Sequence[FileLedgerStore]) -> None:
     while True:
         await asyncio.sleep(_WATCH_DISK_S)
         try:
             await asyncio.to_thread(reserve.update)
         except OSError as error:
             _log.warning("cannot tell how much room the disk has", reason=str(error))
-        ledgers.trouble = reserve.trouble
+        for ledgers in stores:
+            ledgers.trouble = reserve.trouble
 
 
 async def open_ledgers(

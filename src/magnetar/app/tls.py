@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from magnetar.errors import InvalidConfiguration
 from magnetar.runtime.clock import Clock
@@ -61,7 +61,7 @@ class TlsFiles:
     def _load_chain(self, context: ssl.SSLContext) -> None:
         if not self.key.is_file():
             raise InvalidConfiguration(f"tlsKeyFilePath: {self.key} is not a file")
-        # An encrypted key would ask whoever sits at the terminal: nobody does.
+        # An encrypted key would prompt at the terminal, and a server has none.
         context.load_cert_chain(self.certificate, self.key, password=lambda: "")
 
 
@@ -129,7 +129,7 @@ class ReloadingContext(ssl.SSLContext):
         return self._newest.wrap_bio(*arguments, **options)
 
     def _look(self) -> None:
-        """What cannot be read is told to the log and changes nothing."""
+        """What cannot be read is logged and changes nothing."""
         self._checked_s = self._clock.monotonic()
         try:
             stamps = self._files.stamps()
@@ -164,6 +164,17 @@ def open_web_tls(settings: Configuration, clock: Clock) -> ReloadingContext | No
         return None
     versions = settings.webServiceTlsProtocols or settings.tlsProtocols
     return _open(settings, clock, versions, settings.webServiceTlsCiphers or settings.tlsCiphers)
+
+
+class Contexts(NamedTuple):
+    """Of TLS; None where it is not served."""
+
+    broker: ssl.SSLContext | None
+    web: ssl.SSLContext | None
+
+
+def open_contexts(settings: Configuration, clock: Clock) -> Contexts:
+    return Contexts(open_broker_tls(settings, clock), open_web_tls(settings, clock))
 
 
 def check_tls(settings: Configuration, *, has_plain: bool, has_web: bool) -> None:

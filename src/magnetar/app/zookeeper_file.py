@@ -1,12 +1,14 @@
-"""The file with settings of ZooKeeper's own client, as far as they are about TLS."""
+"""The file with settings of ZooKeeper's own client, as far as they are about TLS and the login."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from magnetar.errors import InvalidConfiguration
+from magnetar.metadata.backends.zookeeper_sasl import ZookeeperLogin
 from magnetar.metadata.backends.zookeeper_wire import ZookeeperTls
 
 _SECURE: Final = "zookeeper.client.secure"
@@ -14,6 +16,9 @@ _KEY: Final = "zookeeper.ssl.keyStore.location"
 _TRUST: Final = "zookeeper.ssl.trustStore.location"
 _VERIFY: Final = "zookeeper.ssl.hostnameVerification"
 _SASL: Final = "zookeeper.sasl.client"
+_SECTION: Final = "zookeeper.sasl.clientconfig"
+_LOGIN: Final = "java.security.auth.login.config"
+_MODULE: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
 
 
 def load_tls(path: str) -> ZookeeperTls | None:
@@ -21,14 +26,7 @@ def load_tls(path: str) -> ZookeeperTls | None:
 
     The stores it names are PEM files: the one with the key has the certificate too.
     """
-    if not path:
-        return None
-    try:
-        settings = parse_properties(Path(path).read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidConfiguration(f"metadataStoreConfigPath: {path}: {error}") from None
-    if settings.get(_SASL, "false").lower() == "true":
-        raise InvalidConfiguration(f"{path}: {_SASL}: SASL to ZooKeeper is not supported; use TLS")
+    settings = _load(path)
     if settings.get(_SECURE, "false").lower() != "true":
         return None
     for name in (_KEY, _TRUST):
@@ -38,6 +36,52 @@ def load_tls(path: str) -> ZookeeperTls | None:
         certificate=settings.get(_KEY, ""),
         verifies_host=settings.get(_VERIFY, "true").lower() == "true",
     )
+
+
+def load_login(path: str) -> ZookeeperLogin | None:
+    """The user and password of the JAAS file that the file at `path` names; None without one."""
+    settings = _load(path)
+    asked = settings.get(_SASL, "").lower()
+    file = settings.get(_LOGIN, "")
+    if asked == "false" or not (asked or file):
+        return None
+    if not file:
+        raise InvalidConfiguration(
+            f"{path}: {_SASL}: name the JAAS file with the user and the password in {_LOGIN}"
+        )
+    try:
+        text = Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfiguration(f"{path}: {_LOGIN}: {error}") from None
+    section = settings.get(_SECTION, "") or "Client"
+    found = parse_login(text, section)
+    if found is None:
+        raise InvalidConfiguration(
+            f"{file}: no {section} {{ {_MODULE} required username=… password=…; }}; other modules,"
+            " such as Kerberos, are not supported"
+        )
+    return found
+
+
+def parse_login(text: str, section: str) -> ZookeeperLogin | None:
+    """Of the section of a JAAS file; None where it has no user and password."""
+    text = re.sub(r"/\*.*?\*/|^\s*(?://|#).*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+    found = re.search(rf"\b{re.escape(section)}\s*\{{(.*?)\}}\s*;", text, re.DOTALL)
+    if found is None or _MODULE not in found[1]:
+        return None
+    options = dict(re.findall(r'(\w+)\s*=\s*"([^"]*)"', found[1]))
+    if "username" not in options or "password" not in options:
+        return None
+    return ZookeeperLogin(options["username"], options["password"])
+
+
+def _load(path: str) -> Mapping[str, str]:
+    if not path:
+        return {}
+    try:
+        return parse_properties(Path(path).read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfiguration(f"metadataStoreConfigPath: {path}: {error}") from None
 
 
 def parse_properties(text: str) -> Mapping[str, str]:

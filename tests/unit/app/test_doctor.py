@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
 
 from magnetar.app.directory import holding
-from magnetar.app.doctor import examine_directory, run
+from magnetar.app.doctor import check_bytes, examine_directory, run
 from magnetar.broker.log_record import MetadataLogRecords
 from magnetar.broker.ownership import take_term
 from magnetar.broker.schema import SchemaRegistry
@@ -275,3 +277,20 @@ def test_topics_outside_their_bucket_are_a_fault(
         for topic in (TOPIC, SEGMENT)
         for path in (log_path(topic, stored_in), f"{log_path(topic, stored_in)}/sub")
     ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_a_bar_shows_how_far_the_check_has_come(tmp_path: Path) -> None:
+    asyncio.run(fill(tmp_path))
+    steps: list[int] = []
+    assert not examine_directory(tmp_path, steps.append).faults
+    assert len(steps) > 1 and sum(steps) >= check_bytes(tmp_path)
+    screen, pipe = Terminal(), io.StringIO()
+    for stream in (screen, pipe):
+        with redirect_stderr(stream):
+            assert run(tmp_path) == 0
+    assert "bytes checked" in screen.getvalue() and pipe.getvalue() == ""

@@ -12,7 +12,7 @@ from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.store import ABSENT
 from magnetar.model.layout import Layout
 from magnetar.model.log_path import log_path
-from magnetar.model.name import parse_topic
+from magnetar.model.name import encode_local, parse_topic
 from magnetar.model.position import Position
 from magnetar.model.scalable import (
     PruneIntent,
@@ -68,15 +68,20 @@ def test_changes_that_were_begun_are_named() -> None:
         path = "/topics/acme/shop/flow/subscriptions/s"
         await store.put(path, encode_subscription(waiting), expect=ABSENT)
         await store.put("/magnetar/migrations/x", b"{}", expect=ABSENT)
-        part = "/magnetar/transaction/participant/persistent%3A%2F%2Fa%2Fb%2Fc"
-        await store.put(part, b"", expect=ABSENT)
+        for name, state in (("open", "1"), ("ended", "0"), ("deleted", "")):
+            topic = parse_topic(f"persistent://acme/shop/{name}")
+            part = f"/magnetar/transaction/participant/{encode_local(topic.full)}"
+            await store.put(part, b"", expect=ABSENT)
+            if state:
+                info = LogInfo(properties={"pulsar.transactions": state})
+                await MetadataLogRecords(store, log_path(topic, 1)).store(info, expect=ABSENT)
 
     left, _ = inspect(prepare)
     starts = (
         "topic://acme/shop/flow has a prune that was begun",
         "subscription s of topic://acme/shop/flow is being made or removed",
         "/magnetar/migrations/x: a migration",
-        "persistent://a/b/c has transactions of ours",
+        "persistent://acme/shop/open has transactions of ours",
     )
     assert len(left) == len(starts)
     assert all(each.startswith(start) for each, start in zip(left, starts, strict=True))

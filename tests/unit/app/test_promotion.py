@@ -83,10 +83,10 @@ async def fill(url: str, service: Service) -> dict[str, list[tuple[Position, byt
     await resources.namespaces.create(NamespaceName("acme", "shop"), shop)
     await service.scalable.create_topic(parse_topic("topic://acme/shop/flow"), segments=2)
     async with AsyncPulsarClient(url) as client:
-        async with client.classic.create_producer(ORDERS, schema=Schema.STRING) as producer:
+        async with client.producer(ORDERS, schema=Schema.STRING) as producer:
             for number in range(20):
                 await producer.send(f"{number}", key=f"k{number % 3}")
-        consumer = await client.classic.subscribe(
+        consumer = await client.consumer(
             ORDERS, "half", type="shared", initial_position="earliest", ack_receipts=True
         )
         got = [await consumer.receive(10) for _ in range(20)]
