@@ -2,6 +2,7 @@
 
 try:
     from magnetar.spark.hold import release_hold
+    from magnetar.spark.lag import lag_of
     from magnetar.spark.session import make_session, register
 except ModuleNotFoundError as error:
     if (error.name or "").split(".")[0] == "magnetar":
@@ -12,4 +13,4 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from None
 
-__all__ = ["make_session", "register", "release_hold"]
+__all__ = ["lag_of", "make_session", "register", "release_hold"]

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from magnetar.client.admin import AdminClient
-from magnetar.client.authentication import (
+from magnetar import (
+    Admin,
     Authentication,
     BasicAuthentication,
+    ConfigurationError,
     TlsAuthentication,
+    TlsPolicy,
     TokenAuthentication,
 )
-from magnetar.client.error import ConfigurationError
-from magnetar.client.tls import TlsPolicy
 from magnetar.runtime.credential import load_text
 
 _FIELDS: Final = (
@@ -86,7 +86,7 @@ class Access:
         }
 
 
-NOBODY: Final = Access()
+ANONYMOUS: Final = Access()
 
 
 def access_of(options: Mapping[str, Any]) -> Access:
@@ -94,5 +94,5 @@ def access_of(options: Mapping[str, Any]) -> Access:
     return Access(**{name: options[name] for name in OPTIONS if options.get(name)})
 
 
-def open_admin(url: str, access: Access, *, timeout_s: float = 30.0) -> AdminClient:
-    return AdminClient(url, authentication=access.authentication, tls=access.tls, timeout=timeout_s)
+def open_admin(url: str, access: Access, *, timeout_s: float = 30.0) -> Admin:
+    return Admin(url, authentication=access.authentication, tls=access.tls, timeout=timeout_s)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from magnetar.model.layout import Layout
 from magnetar.model.position import LATEST
-from magnetar.model.segment import SegmentId
 from magnetar.spark.offset import BEFORE_ALL, Place, TopicOffset, parse_topic_offset
 from magnetar.spark.option import Bound, Edge
 from magnetar.spark.plan import SegmentView, TopicView, start_latest
@@ -18,9 +16,7 @@ FindTime = Callable[[SegmentView, int], Place]
 """The last place before those published at a time or later."""
 
 
-def resolve_bound(
-    bound: Bound, view: TopicView, layout: Layout | None, find_time: FindTime
-) -> TopicOffset:
+def resolve_bound(bound: Bound, view: TopicView, find_time: FindTime) -> TopicOffset:
     """Everything up to the bound."""
     bound = bound.of(view.name)
     if bound.edge is Edge.EARLIEST:
@@ -28,7 +24,7 @@ def resolve_bound(
     if bound.edge is Edge.LATEST:
         return start_latest(view)
     if bound.at_ms is not None:
-        return _resolve_time(bound.at_ms, view, layout, find_time)
+        return _resolve_time(bound.at_ms, view, find_time)
     assert bound.stated is not None
     return settle_offset(parse_topic_offset(view.name, bound.stated), view)
 
@@ -49,19 +45,15 @@ def settle_offset(offset: TopicOffset, view: TopicView) -> TopicOffset:
     return TopicOffset(places, frozenset(kept), view.next)
 
 
-def _resolve_time(
-    at_ms: int, view: TopicView, layout: Layout | None, find_time: FindTime
-) -> TopicOffset:
+def _resolve_time(at_ms: int, view: TopicView, find_time: FindTime) -> TopicOffset:
     places: dict[int, Place] = {}
     ended = set()
     for segment in view.segments:
-        known = None if layout is None else layout.by_id.get(SegmentId(segment.id))
-        sealed_ms = None if known is None else known.sealed_at_ms
-        if sealed_ms is not None and sealed_ms < at_ms:
+        if 0 < segment.sealed_ms < at_ms:
             ended.add(segment.id)
             places[segment.id] = segment.end
         elif segment.end != BEFORE_ALL:
-            place = find_time(segment, at_ms)
+            place = segment.before if segment.before is not None else find_time(segment, at_ms)
             if place != BEFORE_ALL:
                 places[segment.id] = settle_place(segment.ledgers, place)
     return TopicOffset(places, frozenset(ended), view.next)
@@ -78,7 +70,7 @@ def plan_slices(
             through = end_before(segment, through)
         if through == BEFORE_ALL or through.sort_key <= after.sort_key:
             continue
-        piece = Slice(view.label, segment.id, segment.topic, after, through)
+        piece = Slice(view.label, segment.id, segment.topic, after, through, hidden=segment.hidden)
         if segment.last is not None:
             slices.append(replace(piece, is_counted=False, size=1))
             continue

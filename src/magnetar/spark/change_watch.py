@@ -14,15 +14,14 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Final
 
-from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.error import PulsarError, PulsarTimeoutError
-from magnetar.client.message_id import EARLIEST, MessageId
-from magnetar.client.scalable.layout import AsyncLayoutChanges
+from magnetar import EARLIEST_ID, AsyncPulsarClient, MessageId, PulsarError, PulsarTimeoutError
+from magnetar.client.layout import AsyncLayoutChanges
+from magnetar.columns import AsyncBulk
 from magnetar.model.layout import Layout
 from magnetar.spark.offset import BEFORE_ALL
 from magnetar.spark.option import Broker
 from magnetar.spark.plan import SegmentView, TopicView
-from magnetar.spark.survey import make_client
+from magnetar.spark.pool import make_client
 
 _LISTENERS_MAX: Final = 64
 """So many segments are listened to; with more, every trigger looks."""
@@ -136,8 +135,10 @@ class ChangeWatch:
         self, client: AsyncPulsarClient, segment: SegmentView, ready: _Latch
     ) -> None:
         end = segment.end
-        start = EARLIEST if end == BEFORE_ALL else MessageId(end.ledger, end.entry + 1)
-        async with client.bulk.entry_reader(segment.topic, start=start, window=_WINDOW) as reader:
+        start = EARLIEST_ID if end == BEFORE_ALL else MessageId(end.ledger, end.entry + 1)
+        async with AsyncBulk(client).entry_reader(
+            segment.topic, start=start, window=_WINDOW
+        ) as reader:
             ready.add()
             while True:
                 try:

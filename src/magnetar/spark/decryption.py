@@ -8,17 +8,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from magnetar.client.cipher_loader import make_decrypt
-from magnetar.client.column import Decrypt
-from magnetar.client.encryption import EncryptionKey
-from magnetar.client.error import CryptoError
+from magnetar import CryptoError, EncryptionKey
+from magnetar.columns import Decrypt, make_decrypt
 
 ANY: Final = "*"
 """Stands for keys of all names."""
 
 
 class OnEncrypted(StrEnum):
-    """What becomes of an entry that cannot be decrypted."""
+    """What becomes of an undecryptable entry."""
 
     FAIL = "fail"
     RAW = "raw"

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
-from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.error import AdminError, AdminNotFound, ConsumerBusyError, NotFoundError
-from magnetar.client.message_id import MessageId
-from magnetar.spark.access import NOBODY, Access
+from magnetar import (
+    AdminError,
+    AdminNotFound,
+    AsyncPulsarClient,
+    ConsumerBusyError,
+    MessageId,
+    NotFoundError,
+)
+from magnetar.columns import AsyncBulk
+from magnetar.spark.access import ANONYMOUS, Access
 from magnetar.spark.bound import end_before
-from magnetar.spark.offset import BEFORE_ALL, Place, TopicOffset
+from magnetar.spark.offset import BEFORE_ALL, Offset, Place
 from magnetar.spark.option import Broker, topic_key
 from magnetar.spark.plan import SegmentView, TopicView
 from magnetar.spark.survey import Survey
@@ -27,17 +34,25 @@ def name_hold() -> str:
     return f"spark-{uuid.uuid4().hex[:16]}"
 
 
-def plan_moves(view: TopicView, read: TopicOffset) -> list[tuple[SegmentView, Place]]:
-    """Where the hold of each segment belongs: after what was read."""
-    moves = []
-    for segment in view.segments:
-        place = read.place(segment.id)
-        if place.batch >= 0:
-            place = Place(place.ledger, place.entry - 1)
-        if place.entry < 0 and place != BEFORE_ALL:
-            place = end_before(segment, place)
-        moves.append((segment, place))
-    return moves
+def plan_moves(
+    views: Mapping[str, TopicView], offset: Offset
+) -> list[tuple[TopicView, SegmentView, Place]]:
+    """Where the hold of each part belongs: after what was read."""
+    return [
+        (view, segment, offset.of(name).place(segment.id))
+        for name, view in views.items()
+        if name in offset.topics
+        for segment in view.segments
+    ]
+
+
+def _last_read(segment: SegmentView, place: Place) -> Place:
+    """The last entry that was read as a whole."""
+    if place.batch >= 0:
+        place = Place(place.ledger, place.entry - 1)
+    if place.entry < 0 and place != BEFORE_ALL:
+        return end_before(segment, place)
+    return place
 
 
 class Hold:
@@ -49,21 +64,31 @@ class Hold:
         self._moved: dict[str, Place] = {}
         self._known: set[str] = set()
 
-    def take(self, view: TopicView, read: TopicOffset) -> None:
-        """Move it to what was read, and make it where it is missing."""
-        if view.label.startswith("topic://") and view.name not in self._known:
-            try:
-                self._survey.admin.scalable_topics.create_subscription(view.name, self.name)
-            except AdminNotFound:
-                return  # deleted meanwhile: there is nothing left to hold
-            self._known.add(view.name)
+    def move(self, views: Mapping[str, TopicView], offset: Offset) -> None:
+        """Move it to what was read, and make it where it is missing: by one call."""
         moves = [
-            (segment.topic, place)
-            for segment, place in plan_moves(view, read)
+            (view, segment, place)
+            for view, segment, place in plan_moves(views, offset)
             if self._moved.get(segment.topic) != place
         ]
-        if moves:
-            self._survey.run(lambda client: self._move_all(client, moves))
+        if not moves:
+            return
+        if self._survey.plan.is_offered:
+            places = {segment.topic: place for _, segment, place in moves}
+            self._survey.plan.move_hold(self.name, places)
+        else:
+            self._move_singly(moves)
+        self._moved |= {segment.topic: place for _, segment, place in moves}
+
+    def _move_singly(self, moves: Sequence[tuple[TopicView, SegmentView, Place]]) -> None:
+        """Where the broker has no call for all of them."""
+        for view in {view.name: view for view, _, _ in moves}.values():
+            if view.label.startswith("topic://") and view.name not in self._known:
+                with suppress(AdminNotFound):  # deleted meanwhile: there is nothing left to hold
+                    self._survey.admin.scalable_topics.create_subscription(view.name, self.name)
+                self._known.add(view.name)
+        ends = [(segment.topic, _last_read(segment, place)) for _, segment, place in moves]
+        self._survey.run(lambda client: self._move_all(client, ends))
 
     async def _move_all(
         self, client: AsyncPulsarClient, moves: Iterable[tuple[str, Place]]
@@ -71,13 +96,12 @@ class Hold:
         for topic, place in moves:
             through = None if place == BEFORE_ALL else MessageId(place.ledger, place.entry)
             try:
-                await client.bulk.hold(topic, self.name, through)
+                await AsyncBulk(client).hold(topic, self.name, through)
             except NotFoundError:
                 pass
             except ConsumerBusyError:  # the driver before this one has not quite gone
                 await asyncio.sleep(_BUSY_S)
-                await client.bulk.hold(topic, self.name, through)
-            self._moved[topic] = place
+                await AsyncBulk(client).hold(topic, self.name, through)
 
     def release(self, view: TopicView) -> None:
         """Nothing is kept for the query any more."""
@@ -101,7 +125,7 @@ def release_hold(
     topics: Iterable[str],
     name: str,
     *,
-    access: Access = NOBODY,
+    access: Access = ANONYMOUS,
 ) -> None:
     """End the hold of a query that will not be started again."""
     with Survey(Broker(service_url, admin_url, access)) as survey:

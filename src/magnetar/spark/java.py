@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Final
 
-from magnetar.client.error import ConfigurationError
+from magnetar import ConfigurationError
 
 JAVA_LEAST: Final = 17
 _INSTALL: Final = (

@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from magnetar.client.error import ConfigurationError
+from magnetar import ConfigurationError
 from magnetar.client.quantity import parse_size
 from magnetar.errors import InvalidName, MagnetarError, nearest
 from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_topic
-from magnetar.spark.access import NOBODY, OPTIONS, Access
+from magnetar.spark.access import ANONYMOUS, OPTIONS, Access
 from magnetar.spark.admission import Limits
+from magnetar.spark.client_option import ClientOptions, parse_client
 from magnetar.spark.decryption import ANY, Decryption, OnEncrypted
 from magnetar.spark.slice import KeyOrder
 
@@ -23,13 +24,17 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class InvalidOption(MagnetarError):
-    """An option that cannot be, or two that cannot be together."""
+    """An invalid option, or two that exclude each other."""
 
 
 class ValueFormat(StrEnum):
     BYTES = "bytes"
     SCHEMA = "schema"
     """Typed as the schema that is registered for the topic says."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> ValueFormat | None:
+        return cls.BYTES if value == "raw" else None
 
 
 class BadValue(StrEnum):
@@ -147,16 +152,22 @@ class Broker:
 
     service_url: str
     admin_url: str
-    access: Access = NOBODY
+    access: Access = ANONYMOUS
     timeout_s: float = 60.0
+    client: ClientOptions = field(default_factory=dict)
 
 
 def parse_broker(options: Options) -> Broker:
+    try:
+        client = parse_client(options.prefixed("client."))
+    except ConfigurationError as error:
+        raise InvalidOption(error.sentence) from None
     return Broker(
         options.need("serviceUrl", "pulsar://localhost:6650"),
         options.need("adminUrl", "http://localhost:8080").rstrip("/"),
         parse_access(options),
         options.seconds("operationTimeout", 60.0),
+        client,
     )
 
 
@@ -180,10 +191,12 @@ class Selection:
     namespace: str | None = None
     pattern: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Of topics of which not all is read: the numbers of segments or partitions."""
 
 
 def parse_selection(options: Options) -> Selection:
-    options.together("topic", "topics", "topicPattern", "namespace")
+    options.together("topic", "topics", "topicPattern", "namespace", "assign")
     properties = _parse_pairs(options.text("propertyFilters") or "")
     named = options.text("topic") or options.text("topics")
     pattern, namespace = options.text("topicPattern"), options.text("namespace")
@@ -194,6 +207,9 @@ def parse_selection(options: Options) -> Selection:
     if named:
         names = [each.strip() for each in named.split(",") if each.strip()]
         return Selection(tuple(dict.fromkeys(topic_key(name) for name in names)))
+    assigned = options.text("assign")
+    if assigned:
+        return _parse_assigned(assigned)
     if pattern:
         return _parse_pattern(pattern)
     if namespace:
@@ -201,7 +217,7 @@ def parse_selection(options: Options) -> Selection:
             return Selection(namespace=str(parse_namespace(namespace)), properties=properties)
         except InvalidName as error:
             raise InvalidOption(error.sentence) from None
-    raise InvalidOption("Name what to read with topic, topics, topicPattern or namespace")
+    raise InvalidOption("Name what to read with topic, topics, topicPattern, namespace or assign")
 
 
 def parse_name(text: str) -> TopicName:
@@ -220,6 +236,24 @@ def topic_key(text: str) -> str:
     """The name without its domain, which a migration changes."""
     name = parse_name(text)
     return f"{name.namespace}/{name.local}"
+
+
+def _parse_assigned(text: str) -> Selection:
+    try:
+        stated = json.loads(text)
+    except ValueError:
+        stated = None
+    parts = {}
+    for name, numbers in stated.items() if isinstance(stated, dict) else ():
+        is_list = isinstance(numbers, list) and all(type(each) is int for each in numbers)
+        if is_list and numbers and min(numbers) >= 0:
+            parts[topic_key(name)] = frozenset(numbers)
+    if not parts or not isinstance(stated, dict) or len(parts) < len(stated):
+        raise InvalidOption(
+            'assign is JSON of segments or partitions by topic, such as {"orders": [0, 2]},'
+            f" not {text!r}"
+        )
+    return Selection(tuple(parts), parts=parts)
 
 
 def _parse_pattern(pattern: str) -> Selection:
@@ -264,6 +298,10 @@ class Bound:
 
     def of(self, topic: str) -> Bound:
         return self.by_topic.get(topic, self)
+
+    @property
+    def has_time(self) -> bool:
+        return any(each.at_ms is not None for each in (self, *self.by_topic.values()))
 
 
 _OTHERS: Final = "*"
@@ -352,6 +390,7 @@ class SourceOptions:
     columns: tuple[str, ...]
     task_bytes: int
     tasks_max: int
+    tasks_min: int
     batch_rows: int
     batch_bytes: int
     window_bytes: int
@@ -359,6 +398,7 @@ class SourceOptions:
     hold: bool
     hold_name: str | None
     decryption: Decryption
+    push_down: bool = False
 
 
 def parse_source(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
@@ -409,13 +449,15 @@ def parse_source(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
         columns=_parse_columns(options.text("columns")),
         task_bytes=options.size("taskBytes", 64 << 20) or 1,
         tasks_max=options.number("maxTasks", 1000) or 1,
+        tasks_min=options.number("minPartitions", 1) or 1,
         batch_rows=options.number("batchRows", 50_000) or 1,
         batch_bytes=options.size("batchBytes", 16 << 20) or 1,
         window_bytes=options.size("windowBytes", 32 << 20) or 1,
-        inline_bytes=options.size("inlineBytes", 256 << 10, least=0) or 0,
+        inline_bytes=options.size("inlineBytes", 0, least=0) or 0,
         hold=hold,
         hold_name=hold_name,
         decryption=_parse_decryption(options),
+        push_down=options.flag("pushDown", default=False),
     )
     options.check_known()
     for name, bound in (("startingOffsets", parsed.start), ("endingOffsets", parsed.end)):

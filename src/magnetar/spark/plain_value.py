@@ -16,12 +16,12 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from magnetar.client.error import SchemaError
+from magnetar import SchemaError
 
 Convert: TypeAlias = Callable[[Any], Any]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
-_SCALE: Final = {
+MOMENT_SCALE: Final = {
     "timestamp-millis": 1000,
     "timestamp-micros": 1,
     "local-timestamp-millis": 1000,
@@ -98,7 +98,7 @@ def _reader(definition: Any, known: dict[str, Any], *, is_json: bool) -> Convert
             return _parse_decimal if is_json else None
         case {"logicalType": "date"}:
             return _parse_date if is_json else None
-        case {"logicalType": str() as logical} if logical in _SCALE:
+        case {"logicalType": str() as logical} if logical in MOMENT_SCALE:
             return _moment_reader(logical, is_json=is_json)
         case {"type": "record", "fields": list() as fields}:
             known[definition.get("name", "")] = definition
@@ -149,7 +149,7 @@ def _map_reader(convert: Convert | None) -> Convert | None:
 
 
 def _moment_reader(logical: str, *, is_json: bool) -> Convert | None:
-    scale = _SCALE[logical]
+    scale = MOMENT_SCALE[logical]
     parse = _parse_time if logical.startswith("time-") else _parse_moment
 
     def read(value: Any) -> int:

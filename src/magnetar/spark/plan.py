@@ -44,10 +44,19 @@ class SegmentView:
     """Given where ledgers cannot be counted: the last entry."""
     cursors: frozenset[str] = frozenset()
     """The subscriptions that keep what they have not acknowledged."""
+    visible: Place | None = None
+    """The last entry that readers may get, where that is known: transactions may hide others."""
+    hidden: tuple[Span, ...] = ()
+    """Entries that readers never get: transactions that were aborted wrote them."""
+    sealed_ms: int = 0
+    before: Place | None = None
+    """The last entry before a time that was asked for."""
 
     @property
     def end(self) -> Place:
-        return end_of(self.ledgers) if self.last is None else self.last
+        if self.last is not None:
+            return self.last
+        return end_of(self.ledgers) if self.visible is None else self.visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,8 @@ class TopicView:
     segments: tuple[SegmentView, ...]
     next: int = 0
     """No segment with this number or a higher one exists yet."""
+    is_held: bool = False
+    """Whether the query's hold was found on a topic that has lost segments."""
 
     @property
     def by_id(self) -> Mapping[int, SegmentView]:
@@ -118,12 +129,14 @@ def find_gap(
 ) -> Gap | None:
     """What was trimmed after the last place that was read.
 
-    Of a ledger that is gone nobody knows where it ended. While the query's hold stands, it went
+    Of a ledger that is gone the end is unknown. While the query's hold stands, it went
     because all of it was read.
     """
     ledgers = [each.ledger for each in segment.ledgers]
     if after == BEFORE_ALL or segment.last is not None or not ledgers or after.ledger in ledgers:
         return None
+    if after.ledger > ledgers[-1] and after.entry < 0:
+        return None  # that ledger never had an entry
     if after.ledger > ledgers[-1]:
         raise OffsetForeign(
             f"The offset says that segment {segment.id} of {view.name} was read up to"
@@ -146,13 +159,17 @@ def is_made_anew(read: TopicOffset, view: TopicView) -> bool:
 def plan_outlook(
     read: TopicOffset, view: TopicView, goal: TopicView | None, *, hold: str | None = None
 ) -> Outlook:
-    """Every segment whose parents are read; up to the ends of `goal`, when there is one."""
+    """Every segment whose parents are read; up to the ends of `goal`, when there is one.
+
+    A segment goes only when every subscription has drained it: while the query's hold stands, what
+    is gone was read, or had no message. A segment gets the hold of those it came out of.
+    """
     present = view.by_id
     gaps: list[Gap] = []
     if is_made_anew(read, view):
         gaps = [Gap(view.name, number, place, None) for number, place in read.places.items()]
         read = TopicOffset()
-    else:
+    elif not view.is_held and not any(hold in segment.cursors for segment in view.segments):
         gaps = [
             Gap(view.name, number, read.place(number), None)
             for number in range(view.next)

@@ -17,8 +17,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from magnetar.client.arrow import INSTANT, make_numbers, make_texts
-from magnetar.client.schema.schema import Schema
+from magnetar import Schema
+from magnetar.columns import INSTANT, make_numbers, make_texts
 from magnetar.spark.option import InvalidOption
 from magnetar.spark.plain_value import list_values
 from magnetar.spark.sink_option import SinkFormat, SinkOptions
@@ -39,7 +39,7 @@ _OWN: Final = ("key", "value", "properties", "event_time", "topic")
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
-    """Refuse a DataFrame that cannot be written, before anything is."""
+    """Refuse an unwritable DataFrame, before anything is written."""
     names = schema.fieldNames()
     types = {each.name: each.dataType for each in schema.fields}
     if options.topic is None and "topic" not in names:

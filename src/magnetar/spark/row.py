@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from magnetar.client.arrow import make_numbers, make_texts
+from magnetar.columns import make_numbers, make_texts
 from magnetar.spark.option import InvalidOption
 from magnetar.spark.slice import Slice
 

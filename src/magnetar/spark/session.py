@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from magnetar.spark.delta import delta_settings
 from magnetar.spark.java import check_java
 from magnetar.spark.source import MagnetarSource
 
@@ -30,8 +31,12 @@ def make_session(
     master: str | None = None,
     name: str = "magnetar",
     settings: Mapping[str, str] | None = None,
+    delta: bool = False,
 ) -> SparkSession:
-    """A session that knows `format("magnetar")`; local unless `master` or spark-submit says so."""
+    """A session that knows `format("magnetar")`; local unless `master` or spark-submit says so.
+
+    With `delta` it knows Delta Lake tables too.
+    """
     check_java()
     # Workers on this machine run what runs here; elsewhere the cluster says what there is.
     if master is None or master.startswith("local"):
@@ -41,6 +46,6 @@ def make_session(
         builder = builder.master(master)
     elif "MASTER" not in os.environ and "SPARK_REMOTE" not in os.environ:
         builder = builder.config("spark.master", "local[*]")
-    for key, value in (settings or {}).items():
+    for key, value in {**(delta_settings() if delta else {}), **(settings or {})}.items():
         builder = builder.config(key, value)
     return register(builder.getOrCreate())

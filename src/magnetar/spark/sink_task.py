@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,23 +17,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import WriterCommitMessage
 
-from magnetar.client.admin import AdminClient
-from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.error import AdminNotFound, AdminPreconditionFailed
-from magnetar.client.policy import BatchingPolicy
-from magnetar.client.scalable.resumable import AsyncResumableProducer
-from magnetar.client.schema.schema import Schema
-from magnetar.client.sheet import Sheet, make_sheet
+from magnetar import (
+    Admin,
+    AdminNotFound,
+    AdminPreconditionFailed,
+    AsyncPulsarClient,
+    BatchingPolicy,
+    Schema,
+)
+from magnetar.columns import AsyncBulk, AsyncResumableProducer, JoinedTransaction, Sheet, make_sheet
 from magnetar.model.name import TopicDomain
 from magnetar.model.segment import SegmentId
-from magnetar.spark.access import open_admin
+from magnetar.model.transaction import TransactionId
 from magnetar.spark.option import parse_name
+from magnetar.spark.pool import POOL
 from magnetar.spark.record import read_rows
 from magnetar.spark.sink_option import RowOrder, SinkFormat, SinkOptions
-from magnetar.spark.sink_topic import prepare_topics
-from magnetar.spark.survey import make_client
+from magnetar.spark.sink_topic import DeduplicationOff, prepare_topic
 from magnetar.spark.window import WINDOW, WindowSize, cut_windows, sort_rows
 
+ROW_BITS: Final = 36
+"""So many bits of a number count the rows of a task; the rest count batches."""
+BATCH_BITS: Final = 63 - ROW_BITS
 Plan = list[tuple[str, Sheet]]
 """The rows of a window, by the topics they go to."""
 
@@ -44,14 +49,41 @@ class Written(WriterCommitMessage):
 
     written: int
     known: int
+    write: str = ""
+    """Of a streaming query its id: the driver is not told it otherwise."""
+    transaction: TransactionId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskName:
+    """What all attempts of a task have in common."""
+
+    producer: str
+    first: int
+    """The number of its first row."""
+    write: str
+    transaction: TransactionId | None = None
+
+
+def name_task(
+    write: str, partition: int, batch: int, transaction: TransactionId | None = None
+) -> TaskName:
+    """Rows are numbered by their batch, or by the transaction: what an aborted one has sent under a
+    number counts as stored. A coordinator never gives out a number twice.
+    """
+    name = f"spark-{write}-{partition}"
+    if transaction is None:
+        return TaskName(name, batch << ROW_BITS, write)
+    turn, number = divmod(transaction.least, 1 << BATCH_BITS)
+    name = f"{name}-{transaction.most}.{turn}"
+    return TaskName(name, number << ROW_BITS, write, transaction)
 
 
 def write_task(
     options: SinkOptions,
     definition: str | None,
     batches: Iterator[pa.RecordBatch],
-    name: str,
-    first: int,
+    name: TaskName,
     window: WindowSize = WINDOW,
 ) -> Written:
     """Write the rows of one task; all of them are stored when it returns."""
@@ -59,21 +91,25 @@ def write_task(
     rows: Iterator[pa.RecordBatch] = (read_rows(each, options, schema) for each in batches)
     if options.order is RowOrder.SORTED:
         rows = sort_rows(rows)
-    plans = plan_windows(cut_windows(rows, window), first)
-    with asyncio.Runner() as runner:
-        return runner.run(_write(options, schema, plans, name))
+    plans = plan_windows(cut_windows(rows, window), name.first)
+    link = POOL.borrow(options.broker)
 
+    async def body(client: AsyncPulsarClient) -> Written:
+        within = None
+        if name.transaction is not None:
+            within = await AsyncBulk(client).join_transaction(name.transaction)
+        producers = _TaskProducers(options, schema, client, link.admin, name.producer, within)
+        written, known = await producers.write(plans)
+        await producers.close()
+        return Written(written, known, name.write, name.transaction)
 
-async def _write(
-    options: SinkOptions, schema: Schema[Any], plans: Iterator[Plan], name: str
-) -> Written:
-    broker = options.broker
-    async with make_client(broker) as client:
-        with open_admin(broker.admin_url, broker.access, timeout_s=broker.timeout_s) as admin:
-            producers = _TaskProducers(options, schema, client, admin, name)
-            result = await producers.write(plans)
-            await producers.close()
-            return result
+    try:
+        done = link.run(body)
+    except BaseException:
+        link.close()
+        raise
+    POOL.give_back(link)
+    return done
 
 
 class _TaskProducers:
@@ -84,18 +120,21 @@ class _TaskProducers:
         options: SinkOptions,
         schema: Schema[Any],
         client: AsyncPulsarClient,
-        admin: AdminClient,
+        admin: Admin,
         name: str,
+        transaction: JoinedTransaction | None,
     ) -> None:
         self._options = options
         self._schema = schema
         self._client = client
         self._admin = admin
         self._name = name
+        self._transaction = transaction
         self._producers: dict[str, AsyncResumableProducer[Any]] = {}
         self._failure: BaseException | None = None
 
-    async def write(self, plans: Iterator[Plan]) -> Written:
+    async def write(self, plans: Iterator[Plan]) -> tuple[int, int]:
+        """How many rows were written, and how many were stored before."""
         written = known = 0
         # Beside the loop, which hears of receipts meanwhile, however long Spark takes.
         while (plan := await asyncio.to_thread(next, plans, None)) is not None:
@@ -105,14 +144,17 @@ class _TaskProducers:
                 known += len(sheet) - len(fresh)
                 written += len(fresh)
                 if len(fresh):
-                    await producer.submit_sheet(fresh, self._on_sent)
+                    await producer.submit_sheet(fresh, self._on_sent, self._transaction)
             if self._failure is not None:
                 raise self._failure
         for producer in self._producers.values():
             await producer.flush()
         if self._failure is not None:
             raise self._failure
-        return Written(written, known)
+        if self._options.exactly_once:  # it may have been switched off since the task began
+            for topic in self._producers:
+                await asyncio.to_thread(self._load_stored, topic)
+        return written, known
 
     def _on_sent(self, sent: asyncio.Future[Any]) -> None:
         failure = None if sent.cancelled() else sent.exception()
@@ -122,8 +164,8 @@ class _TaskProducers:
     async def _open(self, topic: str) -> AsyncResumableProducer[Any]:
         options = self._options
         if topic != options.topic or options.exactly_once:
-            await asyncio.to_thread(prepare_topics, options, [topic])
-        producer = await self._client.bulk.resumable_producer(
+            await asyncio.to_thread(prepare_topic, self._admin, options, topic)
+        producer = await AsyncBulk(self._client).resumable_producer(
             topic,
             schema=self._schema,
             name=self._name,
@@ -140,18 +182,31 @@ class _TaskProducers:
         return producer
 
     def _last_stored(self, topic: str) -> Any:
-        name = parse_name(topic)
-        key = f"{name.namespace}/{name.local}"
+        """Asks all segments by one call, once their names are taken."""
+        known: dict[int, int] | None = None
 
         async def ask(segment: SegmentId, producer: str) -> int | None:
-            try:
-                return await asyncio.to_thread(
-                    self._admin.scalable_topics.last_sequence_id, key, int(segment), producer
-                )
-            except (AdminNotFound, AdminPreconditionFailed):
-                return None
+            nonlocal known
+            if known is None:
+                known = await asyncio.to_thread(self._load_stored, topic)
+            return known.get(int(segment))
 
         return ask
+
+    def _load_stored(self, topic: str) -> dict[int, int]:
+        """Nothing is known of regular topics, nor by Apache Pulsar: there the producers tell."""
+        name = parse_name(topic)
+        key = f"{name.namespace}/{name.local}"
+        try:
+            found = self._admin.scalable_topics.last_sequence_ids(key, producer=self._name)
+        except AdminNotFound:
+            return {}
+        except AdminPreconditionFailed as error:
+            raise DeduplicationOff(
+                f"Deduplication of {topic} was switched off while the query wrote to it, so a row"
+                f" could be stored twice: {error.sentence}"
+            ) from None
+        return {int(segment): number for segment, number in found.items()}
 
     async def close(self) -> None:
         for producer in self._producers.values():

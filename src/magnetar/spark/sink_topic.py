@@ -5,13 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from magnetar.client.admin import AdminClient
-from magnetar.client.error import (
-    AdminConflict,
-    AdminError,
-    AdminNotFound,
-    AdminPreconditionFailed,
-)
+from magnetar import Admin, AdminConflict, AdminError, AdminNotFound, AdminPreconditionFailed
 from magnetar.errors import MagnetarError
 from magnetar.model.name import TopicDomain
 from magnetar.spark.access import open_admin
@@ -30,10 +24,10 @@ def prepare_topics(options: SinkOptions, topics: list[str]) -> None:
     broker = options.broker
     with open_admin(broker.admin_url, broker.access, timeout_s=broker.timeout_s) as admin:
         for topic in topics:
-            _prepare(admin, options, topic)
+            prepare_topic(admin, options, topic)
 
 
-def _prepare(admin: AdminClient, options: SinkOptions, topic: str) -> None:
+def prepare_topic(admin: Admin, options: SinkOptions, topic: str) -> None:
     name = parse_name(topic)
     key = f"{name.namespace}/{name.local}"
     is_scalable = _is_scalable(admin, key)
@@ -65,7 +59,7 @@ def _prepare(admin: AdminClient, options: SinkOptions, topic: str) -> None:
     _await_deduplication(admin, key, is_scalable)
 
 
-def _check_namespace(admin: AdminClient, namespace: str, topic: str) -> None:
+def _check_namespace(admin: Admin, namespace: str, topic: str) -> None:
     if not admin.namespaces.policy(namespace, "deduplication"):
         raise DeduplicationOff(
             f"Deduplication is off for {topic}, so a row could be stored twice, and this broker has"
@@ -75,7 +69,7 @@ def _check_namespace(admin: AdminClient, namespace: str, topic: str) -> None:
         )
 
 
-def _is_scalable(admin: AdminClient, key: str) -> bool | None:
+def _is_scalable(admin: Admin, key: str) -> bool | None:
     """None when there is no such topic."""
     try:
         admin.scalable_topics.metadata(key)
@@ -91,7 +85,7 @@ def _is_scalable(admin: AdminClient, key: str) -> bool | None:
         return None
 
 
-def _await_deduplication(admin: AdminClient, key: str, is_scalable: bool) -> None:
+def _await_deduplication(admin: Admin, key: str, is_scalable: bool) -> None:
     """A topic that is in use takes a moment to look through what it has."""
     if not is_scalable:
         return

@@ -32,6 +32,8 @@ class Slice:
     spans: tuple[Span, ...] = ()
     size: int = 0
     is_counted: bool = True
+    hidden: tuple[Span, ...] = ()
+    """Entries among them that readers never get."""
 
 
 def cut_slice(whole: Slice, bytes_max: int) -> list[Slice]:
@@ -67,7 +69,12 @@ def _part(spans: Iterable[Span], after: Place, through: Place) -> Iterable[Span]
 
 
 def plan_tasks(
-    slices: Sequence[Slice], *, order: KeyOrder, task_bytes: int, tasks_max: int
+    slices: Sequence[Slice],
+    *,
+    order: KeyOrder,
+    task_bytes: int,
+    tasks_max: int,
+    tasks_min: int = 1,
 ) -> list[tuple[Slice, ...]]:
     """Few tasks of about `task_bytes`: small slices share one, large ones are cut if they may be.
 
@@ -77,10 +84,10 @@ def plan_tasks(
     pieces = list(slices)
     if order is KeyOrder.NONE:
         total = sum(each.size for each in slices)
-        piece_bytes = max(task_bytes, -(-total // tasks_max))
+        piece_bytes = max(min(task_bytes, -(-total // tasks_min)), -(-total // tasks_max))
         pieces = [piece for each in slices for piece in cut_slice(each, piece_bytes)]
     total = sum(each.size for each in pieces)
-    count = min(len(pieces), tasks_max, max(1, -(-total // max(1, task_bytes))))
+    count = min(len(pieces), tasks_max, max(tasks_min, -(-total // max(1, task_bytes))))
     bins: list[list[Slice]] = [[] for _ in range(count)]
     loads = [0] * count
     largest_first = sorted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,15 +20,18 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from magnetar.spark.admission import Limits, admit, is_too_little
+from magnetar.spark.bookie import BookieRecords
 from magnetar.spark.bound import plan_slices, resolve_bound
 from magnetar.spark.change_watch import ChangeWatch
 from magnetar.spark.file import LedgerFiles
 from magnetar.spark.hold import Hold, name_hold
+from magnetar.spark.lag import describe_latest, measure_lag
 from magnetar.spark.offset import Offset, Place, TopicOffset, format_offset, parse_offset
-from magnetar.spark.option import SourceOptions
+from magnetar.spark.option import Bound, SourceOptions
 from magnetar.spark.plan import (
     DataLost,
     Outlook,
+    Pending,
     TopicView,
     apply_reads,
     check_same_topic,
@@ -37,7 +41,7 @@ from magnetar.spark.plan import (
     plan_outlook,
     start_latest,
 )
-from magnetar.spark.reading import Task, find_files, make_reading
+from magnetar.spark.reading import Task, find_direct, make_reading
 from magnetar.spark.row import Finish
 from magnetar.spark.slice import Slice, plan_tasks
 from magnetar.spark.survey import Survey, TopicMissing
@@ -47,6 +51,8 @@ from magnetar.spark.value import ValueReader
 _TRUST_S: Final = 5.0
 """How long silence is trusted where topics are named, and where new ones may be found."""
 _TRUST_FOUND_S: Final = 1.0
+_TRUST_VERSION_S: Final = 30.0
+"""How long a broker is believed that says that nothing is new."""
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -62,10 +68,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._hold: Hold | None = None
         self._views: dict[str, TopicView] = {}
         self._goal: Mapping[str, TopicView] | None = None
-        self._files: LedgerFiles | None = None
+        self._files: LedgerFiles | BookieRecords | None = None
         self._waiting_since: float | None = None
         self._initial: dict[str, Any] | None = None
         self._change_watch: ChangeWatch | None = None
+        self._looked_at = 0.0
+        self._planned = Offset()
+        """Up to where the last batch reads."""
         self._quiet: dict[str, Any] | None = None
         """The offset after which the last look found nothing."""
 
@@ -89,11 +98,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             options = self.options
             hold = (options.hold_name or name_hold()) if options.hold else None
-            topics = {}
-            for name, view in self._look().items():
-                layout = self._asking.layout(name)
-                find_time = self._asking.place_before
-                topics[name] = resolve_bound(options.start, view, layout, find_time)
+            find_time = self._asking.place_before
+            topics = {
+                name: resolve_bound(options.start, view, find_time)
+                for name, view in self._look(start=options.start).items()
+            }
             self._initial = format_offset(Offset(topics, hold))
         return self._initial
 
@@ -111,34 +120,35 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._goal = dict(self._look(is_known=True))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
+        """What progress reports show as the latest offset, with what the query has left to read."""
         if not self._views:
             return None
-        return format_offset(Offset({name: start_latest(v) for name, v in self._views.items()}))
+        latest = {name: start_latest(view) for name, view in self._views.items()}
+        return describe_latest(Offset(latest), measure_lag(self._planned, self._views))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if (
-            start == self._quiet
-            and self._change_watch is not None
-            and self._change_watch.is_unchanged
-        ):
+        if start == self._quiet and self._is_unchanged():
             return start
         read = parse_offset(start)
         seen = self._views
-        views = self._look(is_known=True)
+        views = self._look(is_known=True, read=read)
         check_same_topic(read, self._names)
         gone = self._check_vanished(read, seen)
         outlooks = {name: self._outlook(read, view) for name, view in views.items()}
         self._check_loss(outlooks.values())
         pending = [each for outlook in outlooks.values() for each in outlook.pending]
+        if pending:
+            self._quiet = None
         limits = Limits() if isinstance(limit, ReadAllAvailable) else self.options.limits
-        if self._goal is None and is_too_little(pending, limits, waited_s=self._waited_s()):
+        if self._goal is None and self._is_too_little(pending, limits):
             return start
         ends: dict[str, dict[int, Place]] = {name: {} for name in views}
-        for each, end in zip(pending, admit(pending, limits), strict=True):
+        for each, end in zip(pending, self._admit(pending, limits), strict=True):
             ends[each.topic][each.segment.id] = end
         topics = {name: each for name, each in read.topics.items() if name not in gone}
         for name, view in views.items():
             topics[name] = apply_reads(read.of(name), view, outlooks[name], ends[name])
+        self._planned = read
         if _is_same(read, topics):
             # Spark commits a batch when it plans the next; the last one has none.
             self._move_hold(read)
@@ -146,7 +156,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._listen(start, views)
             return start
         self._waiting_since = None
-        return format_offset(Offset(topics, read.hold))
+        self._planned = Offset(topics, read.hold)
+        return format_offset(self._planned)
 
     # ------------------------------------------------------------------ tasks
 
@@ -167,13 +178,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if lost and self.options.fail_on_loss:
                 raise DataLost(explain_loss(lost))
             slices += plan_slices(view, before.of(name), until, sized=True)
-        if self._files is None:
-            self._files = find_files(self._asking, self.options)
+        if not isinstance(self._files, LedgerFiles):
+            self._files = find_direct(self._asking, self.options, slices)
         tasks = plan_tasks(
             slices,
             order=self.options.key_order,
             task_bytes=self.options.task_bytes,
             tasks_max=self.options.tasks_max,
+            tasks_min=self.options.tasks_min,
         )
         return [Task(each, self._files) for each in tasks] or [Task(())]
 
@@ -204,26 +216,61 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._survey = Survey(self.options.broker)
         return self._survey
 
-    def _look(self, *, is_known: bool = False) -> Mapping[str, TopicView]:
+    def _look(
+        self, *, is_known: bool = False, read: Offset | None = None, start: Bound | None = None
+    ) -> Mapping[str, TopicView]:
         """Every topic as it is now; one that the query knows and that is gone is lost data, or
         left out.
         """
-        self._names = self._asking.topics(self.options.selection)
-        views = {}
-        counts = self.options.limits.counts_messages
-        for name in self._names:
-            try:
-                views[name] = self._asking.view(name, counts_messages=counts)
-            except TopicMissing as error:
-                if not is_known:
-                    raise
-                if self.options.fail_on_loss:
-                    raise DataLost(
-                        f"{error.sentence} any more, and the query has not read it to the end."
-                        " Set failOnDataLoss to false to go on without it"
-                    ) from None
-        self._views = views
-        return views
+        options = self.options
+        found = self._asking.look(
+            options.selection,
+            read=read,
+            hold=None if read is None else read.hold,
+            start=start,
+            counts_messages=options.limits.counts_messages,
+        )
+        if found.missing:
+            gone = f"There is no topic {found.missing[0]}"
+            if not is_known:
+                raise TopicMissing(gone)
+            if options.fail_on_loss:
+                raise DataLost(
+                    f"{gone} any more, and the query has not read it to the end."
+                    " Set failOnDataLoss to false to go on without it"
+                )
+        self._names = sorted([*found.views, *found.missing])
+        self._views = found.views
+        self._looked_at = time.monotonic()
+        return found.views
+
+    def _is_unchanged(self) -> bool:
+        """Whether nothing has come since the last look: heard by listeners, or asked by one call
+        whose cost does not grow with the topics.
+        """
+        if self._change_watch is not None and self._change_watch.is_unchanged:
+            return True
+        if time.monotonic() > self._looked_at + _TRUST_VERSION_S:
+            return False
+        return self._asking.plan.is_offered and self._asking.plan.is_unchanged
+
+    def _is_too_little(self, pending: Sequence[Pending], limits: Limits) -> bool:
+        least = limits.messages_min
+        if least is None or not self._asking.plan.is_offered:
+            return is_too_little(pending, limits, waited_s=self._waited_s())
+        if self._waited_s() >= limits.delay_s_max:
+            return False
+        found = self._asking.plan.admit(pending, messages=least, size=None)
+        return found.is_all and found.messages < least
+
+    def _admit(self, pending: Sequence[Pending], limits: Limits) -> Sequence[Place]:
+        """How far to read each part: by the broker's counts, or by what a few entries tell."""
+        if limits.messages_max is None and limits.bytes_max is None:
+            return [each.through for each in pending]
+        if not self._asking.plan.is_offered:
+            return admit(pending, limits)
+        plan = self._asking.plan
+        return plan.admit(pending, messages=limits.messages_max, size=limits.bytes_max).ends
 
     def _check_vanished(self, read: Offset, seen: Mapping[str, TopicView]) -> Collection[str]:
         """Topics that are there no more, and leave the offset."""
@@ -264,12 +311,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seen = self._views.get(name)
         if seen is not None and seen.next >= until.next:
             return seen
-        try:
-            return self._asking.view(name)
-        except TopicMissing as error:
-            if self.options.fail_on_loss:
-                raise DataLost(f"{error.sentence} any more") from None
-            return None
+        found = self._asking.look(replace(self.options.selection, topics=(name,))).views.get(name)
+        if found is None and self.options.fail_on_loss:
+            raise DataLost(f"There is no topic {name} any more")
+        return found
 
     def _waited_s(self) -> float:
         now = time.monotonic()
@@ -282,10 +327,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         if self._hold is None or self._hold.name != offset.hold:
             self._hold = Hold(self._asking, offset.hold)
-        for name, read in offset.topics.items():
-            view = self._views.get(name)
-            if view is not None:
-                self._hold.take(view, read)
+        self._hold.move(self._views, offset)
 
 
 def _is_same(read: Offset, topics: Mapping[str, TopicOffset]) -> bool:

@@ -34,6 +34,9 @@ class Span:
     def count(self) -> int:
         return self.last - self.first + 1
 
+    def holds(self, ledger: int, entry: int) -> bool:
+        return self.ledger == ledger and self.first <= entry <= self.last
+
 
 def spans_between(ledgers: Sequence[LedgerSize], after: Place, through: Place) -> list[Span]:
     """What stands after one place and not after the other. An entry read in part is in it."""

@@ -6,59 +6,39 @@ scalable topics: there the last message is asked for over the wire, and nothing 
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.column import ColumnDecoder, EntryUnreadable
-from magnetar.client.error import AdminError, AdminNotFound, NotFoundError
-from magnetar.client.message_id import MessageId
+from magnetar import AdminError, AdminNotFound, AsyncPulsarClient, MessageId, NotFoundError
+from magnetar.columns import AsyncBulk, ColumnDecoder, EntryUnreadable
 from magnetar.errors import MagnetarError
 from magnetar.model.layout import Layout
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import HashRange, Segment, SegmentId, SegmentState
-from magnetar.spark.access import open_admin
-from magnetar.spark.offset import BEFORE_ALL, Place
-from magnetar.spark.option import Broker, Selection
+from magnetar.spark.broker_plan import BrokerPlan, Found, choose_parts
+from magnetar.spark.offset import BEFORE_ALL, Offset, Place
+from magnetar.spark.option import Bound, Broker, Selection
 from magnetar.spark.plan import SegmentView, TopicView
+from magnetar.spark.pool import Link
 from magnetar.spark.stretch import LedgerSize
 
 _PROBES: Final = 3
-_TURNS: Final = 3
-"""Of a loop: a closed connection is seen in one, told in the next."""
 
 
 class TopicMissing(MagnetarError):
     """There is no such topic, or there is none any more."""
 
 
-async def catch_up() -> None:
-    """On a loop that runs in steps: hear of connections that were closed while it stood still."""
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
-
-
-def make_client(broker: Broker) -> AsyncPulsarClient:
-    """Inside a running loop."""
-    return AsyncPulsarClient(
-        broker.service_url,
-        authentication=broker.access.authentication,
-        tls=broker.access.tls,
-        operation_timeout=broker.timeout_s,
-    )
-
-
 class Survey:
-    """Holds a connection of each kind, made when first needed; for one thread."""
+    """Holds a link of its own, for one thread."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self.admin = open_admin(broker.admin_url, broker.access, timeout_s=broker.timeout_s)
-        self._runner: asyncio.Runner | None = None
-        self._client: AsyncPulsarClient | None = None
+        self._link = Link(broker)
+        self.admin = self._link.admin
+        self.run = self._link.run
+        self.plan = BrokerPlan(self.admin)
         self._batch_sizes: dict[tuple[str, int], float] = {}
         self._is_counting = True
 
@@ -69,25 +49,7 @@ class Survey:
         self.close()
 
     def close(self) -> None:
-        self.admin.close()
-        if self._runner is not None:
-            if self._client is not None:
-                self._runner.get_loop().run_until_complete(self._client.close())
-                self._client = None
-            self._runner.close()
-            self._runner = None
-
-    def run(self, body: Any) -> Any:
-        """Run a coroutine function of the client."""
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        return self._runner.get_loop().run_until_complete(self._call(body))
-
-    async def _call(self, body: Any) -> Any:
-        if self._client is None:
-            self._client = make_client(self._broker)
-        await catch_up()
-        return await body(self._client)
+        self._link.close()
 
     # ------------------------------------------------------------------ which topics
 
@@ -114,6 +76,28 @@ class Survey:
             pattern = re.compile(selection.pattern)
             names = {each for each in names if pattern.fullmatch(each.split("/", 2)[2])}
         return sorted(each for each in names if not each.split("/", 2)[2].startswith("__"))
+
+    def look(
+        self,
+        selection: Selection,
+        *,
+        read: Offset | None = None,
+        hold: str | None = None,
+        start: Bound | None = None,
+        counts_messages: bool = False,
+    ) -> Found:
+        """Every topic of a query as it is now: by one call where the broker has it."""
+        if self.plan.is_offered:
+            return self.plan.look(selection, read=read, hold=hold, start=start)
+        views, missing = {}, []
+        for name in self.topics(selection):
+            try:
+                view = self.view(name, counts_messages=counts_messages)
+            except TopicMissing:
+                missing.append(name)
+                continue
+            views[name] = choose_parts(view, selection)
+        return Found(views, tuple(missing))
 
     # ------------------------------------------------------------------ one topic
 
@@ -159,7 +143,14 @@ class Survey:
                 lambda each=each: self.admin.scalable_topics.segment_internal_stats(name, each.id),
             )
             parents = tuple(int(parent) for parent in each.parents)
-            segments.append(replace(made, parents=parents, is_sealed=each.is_sealed))
+            segments.append(
+                replace(
+                    made,
+                    parents=parents,
+                    is_sealed=each.is_sealed,
+                    sealed_ms=each.sealed_at_ms or 0,
+                )
+            )
         return TopicView(name, full.full, tuple(segments), int(layout.next_id))
 
     def _segment(self, number: int, topic: str, ask: Any) -> SegmentView:
@@ -179,14 +170,14 @@ class Survey:
         return SegmentView(number, topic, last=self.last_place(topic))
 
     def _exists(self, partition: str) -> bool:
-        """A partition that nobody has used yet is not there, though its topic is."""
+        """A partition without a client so far is not there, though its topic is."""
         return parse_topic(partition).is_partition
 
     # ------------------------------------------------------------------ questions over the wire
 
     def last_place(self, topic: str) -> Place:
         async def ask(client: AsyncPulsarClient) -> MessageId | None:
-            async with client.bulk.entry_reader(topic, paused=True) as reader:
+            async with AsyncBulk(client).entry_reader(topic, paused=True) as reader:
                 return await reader.last_message_id()
 
         try:
@@ -200,7 +191,7 @@ class Survey:
         topic = segment.topic
 
         async def ask(client: AsyncPulsarClient) -> MessageId:
-            async with client.bulk.entry_reader(topic, paused=True) as reader:
+            async with AsyncBulk(client).entry_reader(topic, paused=True) as reader:
                 return await reader.find_time(at_ms)
 
         found = self.run(ask)
@@ -222,8 +213,8 @@ class Survey:
     def _probe(self, topic: str, place: MessageId) -> int:
         async def ask(client: AsyncPulsarClient) -> int:
             decoder = ColumnDecoder(("entry",))
-            async with client.bulk.entry_reader(topic, start=place, window=1) as reader:
-                entry = (await reader.take(self._broker.timeout_s))[0]
+            async with AsyncBulk(client).entry_reader(topic, start=place, window=1) as reader:
+                entry = (await reader.take(self._link.broker.timeout_s))[0]
                 try:
                     decoder.add(*entry)
                 except EntryUnreadable:

@@ -1,27 +1,31 @@
 """What one task does: read its slices, entry by entry, and make record batches of them.
 
-The event loop of the client runs only while this task waits for it. While Spark works on a batch,
-nothing is read: the window of one reader and the batch under construction bound the memory.
+While Spark works on a batch, nothing is read (`wire`): the window of one reader and the batches
+under construction bound the memory.
 """
 
 from __future__ import annotations
 
-import asyncio
+import warnings
 from collections import deque
-from collections.abc import Coroutine, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 
-from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.column import ChunkUnbegun, ColumnDecoder, EntryEncrypted, EntryUnreadable
-from magnetar.client.entry_reader import AsyncEntryReader, StoredEntry
-from magnetar.client.error import NotFoundError, PulsarTimeoutError
-from magnetar.client.message_id import EARLIEST, MessageId
+from magnetar import EARLIEST_ID, MessageId, NotFoundError, PulsarTimeoutError
+from magnetar.columns import (
+    ChunkUnbegun,
+    ColumnDecoder,
+    EntryEncrypted,
+    EntryUnreadable,
+    StoredEntry,
+)
 from magnetar.errors import LedgerCorrupt, MagnetarError
 from magnetar.spark.access import open_admin
+from magnetar.spark.bookie import BookieLedgers, BookieRecords
 from magnetar.spark.decryption import Decryption
 from magnetar.spark.file import LedgerFiles, open_span
 from magnetar.spark.offset import BEFORE_ALL
@@ -30,14 +34,11 @@ from magnetar.spark.plan import DataLost
 from magnetar.spark.row import Finish
 from magnetar.spark.slice import Slice
 from magnetar.spark.stretch import Span
-from magnetar.spark.survey import catch_up, make_client, parse_ledgers
+from magnetar.spark.survey import parse_ledgers
 from magnetar.spark.value import ValueUnreadable
-
-T = TypeVar("T")
+from magnetar.spark.wire import PATIENCE, ReadersAhead, Wire
 
 _LOOK_BACK: Final = (64, 4096)
-_PATIENCE: Final = 3
-"""How often nothing may come, each time for a third of the operation timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,49 +52,11 @@ class Reading:
     batch_rows: int
     batch_bytes: int
     window_bytes: int
-    files: LedgerFiles | None = None
+    files: LedgerFiles | BookieRecords | None = None
     decryption: Decryption = field(default_factory=Decryption)
 
     def make_decoder(self, *more: str) -> ColumnDecoder:
         return ColumnDecoder((*self.columns, *more), decrypt=self.decryption.make_decrypt())
-
-
-class Wire:
-    """A client on a loop of its own that runs in steps; opened when first needed.
-
-    Steps run on the runner's loop and not by the runner, which has each task's result spelled out
-    when it takes its handler of signals away: that costs more than reading a large entry.
-    """
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-        self._runner = asyncio.Runner()
-        self._client: AsyncPulsarClient | None = None
-
-    def open(self, topic: str, start: MessageId) -> AsyncEntryReader:
-        window = self._reading.window_bytes
-
-        async def body() -> AsyncEntryReader:
-            if self._client is None:
-                self._client = make_client(self._reading.broker)
-            await catch_up()
-            return await self._client.bulk.entry_reader(topic, start=start, window=window)
-
-        return self._run(body())
-
-    def take(self, reader: AsyncEntryReader) -> list[StoredEntry]:
-        return self._run(reader.take(self._reading.broker.timeout_s / _PATIENCE))
-
-    def close_reader(self, reader: AsyncEntryReader) -> None:
-        self._run(reader.close())
-
-    def _run(self, step: Coroutine[Any, Any, T]) -> T:
-        return self._runner.get_loop().run_until_complete(step)
-
-    def close(self) -> None:
-        if self._client is not None:
-            self._run(self._client.close(immediate=True))
-        self._runner.close()
 
 
 class EntrySource:
@@ -101,14 +64,26 @@ class EntrySource:
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
-        self._wire = Wire(reading)
+        self._wire = Wire(reading.broker, reading.window_bytes)
+        self.ahead = ReadersAhead(self._wire)
         files = reading.files
-        self._files = files if files is not None and files.is_here else None
+        is_here = isinstance(files, LedgerFiles) and files.is_here
+        self._files = files if is_here and isinstance(files, LedgerFiles) else None
+        self._bookies: BookieLedgers | None = None
+        if isinstance(files, BookieRecords):
+            self._bookies = BookieLedgers(
+                files,
+                timeout_s=reading.broker.timeout_s / PATIENCE,
+                entries_max=reading.batch_rows,
+                bytes_max=reading.window_bytes,
+            )
         self.is_verified = False
         """Whether the last entry came with its checksum checked."""
 
     def close(self) -> None:
         self._wire.close()
+        if self._bookies is not None:
+            self._bookies.close()
 
     def read(self, piece: Slice) -> Iterator[StoredEntry]:
         if not piece.is_counted:
@@ -117,18 +92,24 @@ class EntrySource:
         left = deque(piece.spans)
         while left:
             if self._files is not None:
-                span = yield from self._read_file(self._files, left[0])
+                span = yield from self._read_file(self._files, left[0], piece.hidden)
+                left.popleft()
+                if span is None:
+                    continue
+                left.appendleft(span)
+            elif self._bookies is not None:
+                span = yield from self._read_bookies(self._bookies, left[0], piece.hidden)
                 left.popleft()
                 if span is None:
                     continue
                 left.appendleft(span)
             waiting = [left.popleft()]
-            while left and self._files is None:
+            while left and self._files is None and self._bookies is None:
                 waiting.append(left.popleft())
             yield from self._read_wire(piece, deque(waiting))
 
     def _read_file(
-        self, files: LedgerFiles, span: Span
+        self, files: LedgerFiles, span: Span, hidden: tuple[Span, ...]
     ) -> Generator[StoredEntry, None, Span | None]:
         """Return what the files do not have of the span."""
         entries = open_span(files, span)
@@ -137,60 +118,97 @@ class EntrySource:
             try:
                 for data in entries:
                     self.is_verified = True
-                    yield StoredEntry(span.ledger, following, data)
+                    if not hidden or not any(each.holds(span.ledger, following) for each in hidden):
+                        yield StoredEntry(span.ledger, following, data)
                     following += 1
             except (OSError, LedgerCorrupt):
                 pass  # gone or damaged under our eyes: the broker decides what is true
         self.is_verified = False
         return None if following > span.last else Span(span.ledger, following, span.last)
 
+    def _read_bookies(
+        self, bookies: BookieLedgers, span: Span, hidden: tuple[Span, ...]
+    ) -> Generator[StoredEntry, None, Span | None]:
+        """Return what bookies do not give of the span; then none of them is asked any more."""
+        left: Span | None = span
+        while left is not None:
+            try:
+                found = bookies.read(left)
+            except (MagnetarError, OSError) as error:
+                self._leave_bookies(str(error))
+                break
+            if not found:
+                break  # the end of an open ledger is known to its writer alone
+            for number, data in enumerate(found, left.first):
+                self.is_verified = True
+                if not hidden or not any(each.holds(span.ledger, number) for each in hidden):
+                    yield StoredEntry(span.ledger, number, data)
+            following = left.first + len(found)
+            left = None if following > span.last else Span(span.ledger, following, span.last)
+        self.is_verified = False
+        return left
+
+    def _leave_bookies(self, reason: str) -> None:
+        warnings.warn(
+            f"Bookies cannot be read directly, the broker is asked instead: {reason}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        if self._bookies is not None:
+            self._bookies.close()
+            self._bookies = None
+
     def _read_wire(self, piece: Slice, spans: deque[Span]) -> Iterator[StoredEntry]:
         """Exactly the entries of the spans; what is not there is lost."""
         self.is_verified = False
         try:
-            reader = self._wire.open(piece.topic, MessageId(spans[0].ledger, spans[0].first))
+            reader = self.ahead.open(piece, MessageId(spans[0].ledger, spans[0].first))
         except NotFoundError:
             self.lose(piece, f"{piece.topic} was deleted")
             return
-        try:
-            expected = spans[0].first
-            idle = 0
-            while spans:
-                try:
-                    entries = self._wire.take(reader)
-                    idle = 0
-                except PulsarTimeoutError:
-                    idle += 1
-                    if self._is_gone(piece, spans[0].ledger):
-                        self.lose(piece, f"entries {spans[0].ledger}:{expected} and after are gone")
-                        return
-                    if idle >= _PATIENCE:
-                        raise
-                    continue
-                except NotFoundError:
-                    self.lose(piece, f"{piece.topic} was deleted")
+        expected = spans[0].first
+        idle = 0
+        while spans:
+            try:
+                entries = self._wire.take(reader)
+                idle = 0
+            except PulsarTimeoutError:
+                idle += 1
+                if self._is_gone(piece, spans[0].ledger):
+                    self.lose(piece, f"entries {spans[0].ledger}:{expected} and after are gone")
                     return
-                for each in entries:
-                    if not spans:
-                        break
-                    place = (each.ledger, each.entry)
-                    if place < (spans[0].ledger, expected):
-                        continue
-                    if place > (spans[0].ledger, expected):
-                        told = (
-                            f"entries from {spans[0].ledger}:{expected} up to {place[0]}:{place[1]}"
+                if idle >= PATIENCE:
+                    raise
+                continue
+            except NotFoundError:
+                self.lose(piece, f"{piece.topic} was deleted")
+                return
+            for each in entries:
+                if not spans:
+                    break
+                place = (each.ledger, each.entry)
+                if place < (spans[0].ledger, expected):
+                    continue
+                if place > (spans[0].ledger, expected):
+                    if self._is_lost(piece, spans[0].ledger, each.ledger):
+                        first = f"{spans[0].ledger}:{expected}"
+                        self.lose(
+                            piece, f"entries from {first} up to {place[0]}:{place[1]} are gone"
                         )
-                        self.lose(piece, f"{told} are gone")
-                        expected = _skip(spans, each)
-                        if not spans or (spans[0].ledger, expected) != place:
-                            continue
-                    yield each
-                    expected += 1
-                    if expected > spans[0].last:
-                        spans.popleft()
-                        expected = spans[0].first if spans else 0
-        finally:
-            self._wire.close_reader(reader)
+                    expected = _skip(spans, each)
+                    if not spans or (spans[0].ledger, expected) != place:
+                        continue
+                yield each
+                expected += 1
+                if expected > spans[0].last:
+                    spans.popleft()
+                    expected = spans[0].first if spans else 0
+
+    def _is_lost(self, piece: Slice, expected: int, ledger: int) -> bool:
+        """Whether entries that did not come were deleted. That takes a whole ledger: in one that is
+        there, what does not come is hidden, being of transactions or markers.
+        """
+        return expected != ledger and self._is_gone(piece, expected)
 
     def _is_gone(self, piece: Slice, ledger: int) -> bool:
         """Whether the broker says that the ledger is not there any more."""
@@ -207,7 +225,7 @@ class EntrySource:
         return all(each.ledger != ledger for each in parse_ledgers(stats))
 
     def _read_uncounted(self, piece: Slice) -> Iterator[StoredEntry]:
-        start = EARLIEST
+        start = EARLIEST_ID
         if piece.after != BEFORE_ALL:
             start = MessageId(piece.after.ledger, max(0, piece.after.entry))
         reader = self._wire.open(piece.topic, start)
@@ -222,11 +240,13 @@ class EntrySource:
                     if place == piece.through.position:
                         return
         finally:
-            self._wire.close_reader(reader)
+            self._wire.close_all([reader])
 
     def read_before(self, piece: Slice, entry: StoredEntry, count: int | None) -> list[StoredEntry]:
         """Up to `count` entries of the same ledger before one, or all there are, and itself."""
-        start = EARLIEST if count is None else MessageId(entry.ledger, max(0, entry.entry - count))
+        start = (
+            EARLIEST_ID if count is None else MessageId(entry.ledger, max(0, entry.entry - count))
+        )
         reader = self._wire.open(piece.topic, start)
         found: list[StoredEntry] = []
         try:
@@ -238,7 +258,7 @@ class EntrySource:
                     if (each.ledger, each.entry) == (entry.ledger, entry.entry):
                         return found
         finally:
-            self._wire.close_reader(reader)
+            self._wire.close_all([reader])
 
     def lose(self, piece: Slice, what: str) -> None:
         if self.reading.fail_on_loss:
@@ -266,13 +286,42 @@ def read_task(
 
 
 def read_slices(
-    source: EntrySource, slices: Iterable[Slice], finish: Finish
+    source: EntrySource, slices: Sequence[Slice], finish: Finish
 ) -> Generator[pa.RecordBatch, None, None]:
     """The same from a source that stays open."""
+    source.ahead.expect(slices)
+    try:
+        yield from join_small(_read_all(source, slices, finish), source.reading)
+    finally:
+        source.ahead.close()
+
+
+def _read_all(
+    source: EntrySource, slices: Iterable[Slice], finish: Finish
+) -> Iterator[pa.RecordBatch]:
     for piece in slices:
         for batch in _read_slice(source, piece):
             if batch.num_rows:
                 yield finish(batch, piece)
+
+
+def join_small(batches: Iterable[pa.RecordBatch], reading: Reading) -> Iterator[pa.RecordBatch]:
+    """The same rows: Spark takes one batch of many segments sooner than one of each."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        is_full = rows + batch.num_rows > reading.batch_rows
+        if held and (is_full or size + batch.nbytes > reading.batch_bytes):
+            yield _join(held)
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+    if held:
+        yield _join(held)
+
+
+def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _read_slice(source: EntrySource, piece: Slice) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -34,15 +35,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from magnetar.client.admin import AdminClient
-from magnetar.client.error import AdminError, SchemaError
+from magnetar import Admin, AdminError, SchemaError
 from magnetar.client.schema.avro import parse_definition, read_resolved
 from magnetar.client.schema.primitive import BY_TYPE
 from magnetar.errors import MagnetarError
 from magnetar.model.document import decode_json
 from magnetar.model.schema import SchemaType, parse_schema_type
 from magnetar.spark.access import open_admin
+from magnetar.spark.avro_column import make_record_reader
 from magnetar.spark.avro_type import make_type
+from magnetar.spark.json_column import make_document_reader
 from magnetar.spark.option import BadValue, Broker, InvalidOption
 from magnetar.spark.plain_value import (
     Convert,
@@ -86,7 +88,7 @@ _UNFIT: Final = (SchemaError, pa.ArrowException, TypeError, ValueError, Overflow
 
 
 class ValueUnreadable(MagnetarError):
-    """A message that cannot be decoded, with where it stands."""
+    """An undecodable message, with where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,7 @@ class RegisteredSchema:
         return self.kind in (SchemaType.JSON, SchemaType.AVRO)
 
 
-def load_schema(
-    admin: AdminClient, topic: str, version: int | None = None
-) -> RegisteredSchema | None:
+def load_schema(admin: Admin, topic: str, version: int | None = None) -> RegisteredSchema | None:
     """The newest schema of a topic, or one version; None when it has none."""
     try:
         document = admin.schemas.get(f"persistent://{topic}", version=version)
@@ -164,6 +164,14 @@ class ValueReader:
         return make_json_reader(self._definition)
 
     @cached_property
+    def _read_records(self) -> Callable[[pa.Array], pa.Array] | None:
+        return make_record_reader(self._definition, self._arrow)
+
+    @cached_property
+    def _read_documents(self) -> Callable[[pa.Array], pa.Array] | None:
+        return make_document_reader(self._definition, self._arrow)
+
+    @cached_property
     def _parse(self) -> Callable[[bytes], Any]:
         """Digits of decimals are kept; that costs time, so only where there are some."""
         if not has_decimal(self._definition):
@@ -180,12 +188,31 @@ class ValueReader:
     def _decode_all(self, values: pa.Array, batch: pa.RecordBatch, piece: Slice) -> pa.Array:
         kind = self.schema.kind
         if kind is SchemaType.JSON:
-            return pa.array(self._parse_json(values), self._arrow)
+            return self._decode_json(values)
         if kind is SchemaType.STRING:
             return values.cast(pa.string()).cast(self._arrow)
         if kind in _WIDE and not values.null_count:
             return _parse_numbers(values, _WIDE[kind]).cast(self._arrow)
+        if kind is SchemaType.AVRO and self._is_plain(batch, piece):
+            assert self._read_records is not None
+            return self._read_records(values)
         return pa.array([*self._read_rows(values, batch, piece)], self._arrow)
+
+    def _is_plain(self, batch: pa.RecordBatch, piece: Slice) -> bool:
+        """Whether all rows were written with the schema that they are read with, and it is one that
+        is read by columns.
+        """
+        if self._read_records is None:
+            return False
+        reader = _parse_plainly(self.schema.definition)
+        versions = batch.column("schema_version").unique().to_pylist()
+        return all(self._writer(piece, each) is reader for each in versions)
+
+    def _decode_json(self, values: pa.Array) -> pa.Array:
+        if self._read_documents is not None:
+            with suppress(*_UNFIT):  # other spellings are read too, one by one
+                return self._read_documents(values)
+        return pa.array(self._parse_json(values), self._arrow)
 
     def _parse_json(self, values: pa.Array) -> Sequence[Any]:
         """All at once: the values side by side are one list."""
@@ -208,7 +235,7 @@ class ValueReader:
             yield None if data is None else read(data, version)
 
     def _decode_singly(self, values: pa.Array, batch: pa.RecordBatch, piece: Slice) -> pa.Array:
-        """One after the other, to find those that cannot be read."""
+        """One after the other, to find the unreadable ones."""
         read = self._reader(piece)
         versions = batch.column("schema_version").to_pylist()
         found: list[Any] = []

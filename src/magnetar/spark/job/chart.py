@@ -113,24 +113,24 @@ def draw_points(title: str, x_name: str, y_name: str, points: Sequence[Point]) -
     return _wrap(height, parts)
 
 
-def draw_bars(title: str, axis: str, bars: Sequence[Bar]) -> str:
-    """One below the other."""
+def draw_bars(title: str, axis: str, bars: Sequence[Bar], *, left: int = _LEFT) -> str:
+    """One below the other; `left` is the room for their names."""
     high = 22
     bottom = _TOP + len(bars) * (high + 6) + 4
     most = max((bar.value for bar in bars), default=1.0) * 1.25 or 1.0
-    wide = WIDTH - _LEFT - _RIGHT
-    parts = [_text(_LEFT, 24, title, font_size="15")]
+    wide = WIDTH - left - _RIGHT
+    parts = [_text(left, 24, title, font_size="15")]
     for tick in _ticks(most):
-        x = _LEFT + wide * tick / most
+        x = left + wide * tick / most
         parts += [_line(x, _TOP, x, bottom, _GRID), _text(x, bottom + 16, f"{tick:,g}", "middle")]
-    parts.append(_text(_LEFT + wide / 2, bottom + 36, axis, "middle"))
+    parts.append(_text(left + wide / 2, bottom + 36, axis, "middle"))
     for number, bar in enumerate(bars):
         top, long = _TOP + 4 + number * (high + 6), wide * bar.value / most
         parts += [
-            f'<rect x="{_LEFT}" y="{top}" width="{max(1.0, long):.1f}" height="{high}"'
+            f'<rect x="{left}" y="{top}" width="{max(1.0, long):.1f}" height="{high}"'
             f' fill="{COLOURS[0]}"/>',
-            _text(_LEFT - 8, top + 15, bar.name, "end"),
-            _text(_LEFT + long + 8, top + 15, bar.label),
+            _text(left - 8, top + 15, bar.name, "end"),
+            _text(left + long + 8, top + 15, bar.label),
         ]
     return _wrap(bottom + _BOTTOM, parts)
 

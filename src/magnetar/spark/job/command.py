@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from magnetar.client.error import ConfigurationError, PulsarError
+from magnetar import ConfigurationError, PulsarError
+from magnetar.spark.delta import delta_settings
 from magnetar.spark.job import (
     load_history_command,
     migration_plan_command,
     order_audit_command,
     table_command,
+    table_replay,
     what_if_command,
 )
+from magnetar.spark.job.failure import explain
 from magnetar.spark.job.session import Say, open_session, telling_progress
 
 Options: TypeAlias = Mapping[str, Any]
@@ -25,12 +29,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "load-history": load_history_command.run,
     "migration-plan": migration_plan_command.run,
     "order-audit": order_audit_command.run,
+    "replay": table_replay.run,
     "table": table_command.run,
     "what-if": what_if_command.run,
 }
-
-
-_TRACEBACK: Final = "Traceback (most recent call last):"
 
 
 class JobFailed(PulsarError):
@@ -41,13 +43,32 @@ def run(name: str, options: Options, *, say: Say, tell: Say) -> int:
     """`say` is for progress, `tell` for results."""
     command = COMMANDS[name]
     progress = _nothing if options.get("quiet") else say
-    settings = _parse_settings(options.get("conf") or ())
+    settings = {**find_settings(options), **_parse_settings(options.get("conf") or ())}
     with open_session(name, master=options.get("master"), settings=settings) as spark:
         try:
             with telling_progress(spark, progress):
                 return command(spark, options, progress, tell)
         except PySparkException as error:
             raise JobFailed(f"Spark: {explain(str(error)) or type(error).__name__}") from error
+
+
+def format_submit(name: str, options: Options, program: str, words: Sequence[str]) -> str:
+    """The line of spark-submit that runs a job with these words of its own."""
+    settings = {**find_settings(options), **_parse_settings(options.get("conf") or ())}
+    line = ["spark-submit", "--master", options.get("master") or "local[*]"]
+    line += ["--name", f"magnetar {name}"]
+    # What has an option of its own must be known before the driver starts.
+    for setting, option in (("spark.jars.packages", "--packages"), ("spark.jars", "--jars")):
+        if value := settings.pop(setting, None):
+            line += [option, value]
+    for key, value in settings.items():
+        line += ["--conf", f"{key}={value}"]
+    return shlex.join([*line, program, name, *words])
+
+
+def find_settings(options: Options) -> dict[str, str]:
+    """What a job asks of its session; those that may meet a Delta table say so by `format`."""
+    return delta_settings() if options.get("format") == "delta" else {}
 
 
 def _parse_settings(texts: Any) -> dict[str, str]:
@@ -58,23 +79,6 @@ def _parse_settings(texts: Any) -> dict[str, str]:
             raise ConfigurationError(f"{text!r} is not KEY=VALUE")
         settings[key] = value
     return settings
-
-
-def explain(text: str) -> str:
-    """What Spark says, in a line: of a Python worker's failure the exception that ended it."""
-    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    reason = ""
-    in_traceback = False
-    for line in lines:
-        if line.endswith(_TRACEBACK):
-            in_traceback = True
-        elif in_traceback and not line[0].isspace():
-            in_traceback = False
-            reason = line
-    if reason:
-        name, separator, told = reason.partition(": ")
-        return told if separator and " " not in name else reason
-    return lines[0].strip() if lines else ""
 
 
 def _nothing(line: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from magnetar.client.error import ConfigurationError
+from magnetar import ConfigurationError
 from magnetar.errors import PreconditionFailed
 from magnetar.model.autoscale import (
     FIELDS,

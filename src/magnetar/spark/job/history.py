@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -10,8 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from magnetar.client.error import ConfigurationError
+from magnetar import ConfigurationError
 from magnetar.spark.job.load import RATES, Samples
+from magnetar.spark.job.place import Place
 
 SAMPLE_FOLDER: Final = "sample"
 CHANGE_FOLDER: Final = "change"
@@ -20,8 +20,10 @@ NEEDED: Final = ("topic", "at", "hash_first", "hash_last", *RATES, "consumers")
 
 def read_samples(spark: SparkSession, history: str) -> DataFrame:
     """The samples of a history folder, or of a table that looks like them."""
-    nested = Path(history) / SAMPLE_FOLDER
-    samples = spark.read.parquet(str(nested) if nested.is_dir() else history)
+    place = Place(spark, history)
+    samples = spark.read.parquet(
+        place.child(SAMPLE_FOLDER) if place.has(SAMPLE_FOLDER) else place.uri
+    )
     missing = [name for name in NEEDED if name not in samples.columns]
     if missing:
         raise ConfigurationError(

@@ -2,7 +2,7 @@
 
 History tells what each segment carried that there was. Another policy would have had other
 segments, so what one of them would have carried is put together from those that overlap it; within
-a segment the load counts as evenly spread over its hashes, as nobody measured it finer.
+a segment the load counts as evenly spread over its hashes, as it is measured no finer.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class TopicLoad:
         return int((~self._is_gap).sum()) * self.step_ms
 
     def carried(self, span: Range) -> Floats:
-        """By rate and step; NaN where nobody measured."""
+        """By rate and step; NaN without a measurement."""
         known = self._carried.get(span)
         if known is not None:
             self._carried.move_to_end(span)

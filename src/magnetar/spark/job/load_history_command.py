@@ -7,10 +7,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from magnetar.client.error import ConfigurationError
+from magnetar import ConfigurationError
 from magnetar.spark.access import access_of
 from magnetar.spark.job.load_history import Cluster, Pace, load_history
-from magnetar.spark.job.session import Say, folder
+from magnetar.spark.job.session import Say
 
 
 def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) -> int:
@@ -20,7 +20,7 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
     count = load_history(
         spark,
         Cluster(options["admin_url"], access_of(options)),
-        str(folder(options["output"])),
+        options["output"],
         pace,
         namespaces=options.get("namespace") or (),
         duration_s=options.get("for"),

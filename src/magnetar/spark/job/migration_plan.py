@@ -7,11 +7,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from magnetar.spark.access import open_admin
@@ -19,6 +17,7 @@ from magnetar.spark.job.chart import Bar, draw_bars
 from magnetar.spark.job.load_history import Cluster
 from magnetar.spark.job.migration_survey import list_regular, survey
 from magnetar.spark.job.page import format_heading, format_page, format_paragraph, format_table
+from magnetar.spark.job.place import Place
 from magnetar.spark.job.session import Say
 from magnetar.spark.job.wave import Candidate, Readiness, Wave, WaveLimit, plan_waves
 
@@ -38,24 +37,29 @@ _LISTED_MAX: Final = 500
 def migration_plan(
     spark: SparkSession,
     cluster: Cluster,
-    output: Path,
+    output: str,
     limit: WaveLimit,
     *,
     namespaces: Sequence[str] = (),
     say: Say,
 ) -> list[Wave]:
     """Write `topic` and `wave` as Parquet and `plan.html`; return the waves."""
+    place = Place(spark, output)
     with open_admin(cluster.admin_url, cluster.access) as admin:
         topics = list_regular(admin, namespaces)
     say(f"{len(topics):,} regular topics to ask about")
-    survey(spark, cluster, topics).write.mode("overwrite").parquet(str(output / "topic"))
-    rows = pq.read_table(output / "topic").sort_by("topic").to_pylist()
+    survey(spark, cluster, topics).write.mode("overwrite").parquet(place.child("topic"))
+    rows = spark.read.parquet(place.child("topic")).toArrow().sort_by("topic").to_pylist()
     waves = plan_waves([make_candidate(row) for row in rows], limit)
-    pq.write_table(
-        pa.Table.from_pylist([asdict(each) for each in waves], schema=WAVE_SCHEMA),
-        output / "wave.parquet",
+    (
+        spark.createDataFrame(
+            pa.Table.from_pylist([asdict(each) for each in waves], schema=WAVE_SCHEMA)
+        )
+        .coalesce(1)
+        .write.mode("overwrite")
+        .parquet(place.child("wave.parquet"))
     )
-    (output / "plan.html").write_text(format_plan(rows, waves), encoding="utf-8")
+    place.write("plan.html", format_plan(rows, waves))
     return waves
 
 

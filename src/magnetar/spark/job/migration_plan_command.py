@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 from magnetar.spark.access import access_of
 from magnetar.spark.job.load_history import Cluster
 from magnetar.spark.job.migration_plan import migration_plan
-from magnetar.spark.job.session import Say, folder
+from magnetar.spark.job.session import Say
 from magnetar.spark.job.wave import WaveLimit
 
 
 def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) -> int:
-    output = folder(options["output"])
+    output = options["output"]
     waves = migration_plan(
         spark,
         Cluster(options["admin_url"], access_of(options)),
@@ -30,5 +30,5 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
             f"wave {wave.number}: {len(wave.topics)} topics, {wave.backlog:,} entries to read,"
             f" about {wave.seconds:,.0f} s{first}"
         )
-    tell(f"page: {output / 'plan.html'}")
+    tell(f"page: {output.rstrip('/')}/plan.html")
     return 0

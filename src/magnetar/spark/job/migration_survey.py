@@ -8,8 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from magnetar.client.admin import AdminClient
-from magnetar.client.error import AdminError, AdminUnreachable
+from magnetar import Admin, AdminError, AdminUnreachable
 from magnetar.errors import InvalidName
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.spark.access import open_admin
@@ -54,7 +53,7 @@ SPARK_SCHEMA: Final = (
 _TOPICS_PER_TASK: Final = 200
 
 
-def list_regular(admin: AdminClient, namespaces: Iterable[str] = ()) -> list[str]:
+def list_regular(admin: Admin, namespaces: Iterable[str] = ()) -> list[str]:
     """Regular topics of some namespaces or of all; one with partitions is named once."""
     wanted = list(namespaces)
     if not wanted:
@@ -94,7 +93,7 @@ def _make_task(
     return check
 
 
-def check_topic(admin: AdminClient, topic: str) -> dict[str, Any]:
+def check_topic(admin: Admin, topic: str) -> dict[str, Any]:
     name = parse_topic(topic)
     try:
         found = admin.scalable_topics.migration_check(topic)

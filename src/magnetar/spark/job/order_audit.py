@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as F
 
-from magnetar.client.error import ConfigurationError
+from magnetar import ConfigurationError
 from magnetar.spark.job.audit import FaultKind, Line, LineFault, Numbers
 
 FAULT_SCHEMA: Final = (
@@ -326,7 +326,7 @@ def order_audit(
     """
     if expected is not None and (counter.is_sequence or first is None):
         raise ConfigurationError(
-            "What to expect is told by key: give a counter of keys, and the number that is first"
+            "What to expect is counted by key: give a counter of keys, and the number that is first"
         )
     seen = Observation()
     line = F.col("producer") if counter.is_sequence else F.col("key")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from magnetar.client.error import AdminNotFound
+from magnetar import AdminNotFound
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 from magnetar.spark.access import access_of, open_admin
@@ -21,28 +21,29 @@ from magnetar.spark.job.order_audit import (
     order_audit,
     parse_counter,
 )
-from magnetar.spark.job.session import Say, folder
+from magnetar.spark.job.place import Place
+from magnetar.spark.job.session import Say
 
 EXIT_FOUND = 1
 
 
 def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) -> int:
     counter = parse_counter(options["counter"])
-    output = None if options.get("output") is None else folder(options["output"])
+    output = None if options.get("output") is None else Place(spark, options["output"])
     expected = options.get("expected")
     found, examples = order_audit(
         read_topic(spark, options, counter),
         counter,
         load_generations(options),
         first=options.get("first"),
-        expected=None if expected is None else spark.read.parquet(expected),
+        expected=None if expected is None else spark.read.parquet(Place(spark, expected).uri),
         shown=options["show"],
-        output=None if output is None else str(output / "fault"),
+        output=None if output is None else output.child("fault"),
     )
     for line in format_findings(options["topic"], counter, found, examples):
         tell(line)
     if output is not None:
-        (output / "findings.json").write_text(json.dumps(asdict(found), indent=1) + "\n")
+        output.write("findings.json", json.dumps(asdict(found), indent=1) + "\n")
     return 0 if found.is_clean else EXIT_FOUND
 
 

@@ -222,7 +222,7 @@ class Replay:
         return self._segments.ripe.first_from(step, self._find_ripe)
 
     def _find_ripe(self, place: int, step: int) -> tuple[int, int]:
-        """When it and the next have been cold for long enough and nobody needs both."""
+        """When it and the next have been cold for long enough and no consumer needs both."""
         segments, fewer = self._segments, self._fewer
         if place + 1 == len(segments):
             return NEVER_STRETCH

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from magnetar.client.admin import AdminClient
-from magnetar.client.error import AdminNotFound
+from magnetar import Admin, AdminNotFound
 
 SCHEMA: Final = pa.schema(
     [
@@ -31,8 +30,21 @@ SCHEMA: Final = pa.schema(
         ("reason", pa.string()),
     ]
 )
+_TYPES: Final = {
+    pa.string(): "string",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float64(): "double",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+    pa.list_(pa.int64()): "array<long>",
+}
+SPARK_SCHEMA: Final = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in SCHEMA)
 SAMPLE: Final = "sample"
 CHANGE: Final = "change"
+KNOWN: Final = "known"
+"""The kind of the row that tells the last layout change of a topic that was told."""
+UNREACHABLE: Final = "unreachable"
+"""The kind of the row that stands for topics that could not be asked about."""
 SAMPLE_COLUMNS: Final = (
     "topic, at, epoch, segment, hash_first, hash_last, msg_rate_in, bytes_rate_in, msg_rate_out,"
     " bytes_rate_out, reported_at, consumers"
@@ -48,7 +60,7 @@ _RATES: Final = {
 }
 
 
-def list_topics(admin: AdminClient, namespaces: Iterable[str] = ()) -> list[str]:
+def list_topics(admin: Admin, namespaces: Iterable[str] = ()) -> list[str]:
     """The scalable topics of some namespaces, or of all there are."""
     wanted = list(namespaces)
     if not wanted:
@@ -56,22 +68,22 @@ def list_topics(admin: AdminClient, namespaces: Iterable[str] = ()) -> list[str]
     return sorted({name for each in wanted for name in admin.scalable_topics.list(each)})
 
 
-def look(
-    admin: AdminClient, topics: Iterable[str], known: Mapping[str, int], *, at_ms: int
-) -> tuple[pa.Table, dict[str, int]]:
-    """Rows, and the last change that is known of each topic now."""
+def look(admin: Admin, known: Mapping[str, int], *, at_ms: int) -> pa.Table:
+    """Samples and changes of topics of which the last known change is given, and what is known
+    now.
+    """
     rows: list[dict[str, Any]] = []
-    told: dict[str, int] = {}
-    for topic in topics:
+    for topic, last in known.items():
         try:
             stats = admin.scalable_topics.stats(topic)
             history = admin.scalable_topics.history(topic)
         except AdminNotFound:  # it was deleted since it was listed
             continue
         rows += format_samples(topic, stats, at_ms)
-        rows += find_changes(topic, history, known.get(topic, -1), stats["epoch"])
-        told[topic] = max((each["epoch"] for each in history), default=0)
-    return pa.Table.from_pylist(rows, schema=SCHEMA), told
+        rows += find_changes(topic, history, last, stats["epoch"])
+        told = max((each["epoch"] for each in history), default=0)
+        rows.append({"record": KNOWN, "topic": topic, "epoch": told})
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def format_samples(topic: str, stats: Mapping[str, Any], at_ms: int) -> list[dict[str, Any]]:

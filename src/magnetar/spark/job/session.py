@@ -23,6 +23,9 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.adaptive.enabled": "true",
+    # What is shuffled here has the size of an answer, or says itself how many tasks it wants.
+    "spark.sql.shuffle.partitions": "16",
 }
 
 
@@ -79,10 +82,3 @@ def _watch(spark: SparkSession, say: Say, over: threading.Event) -> None:
                 if line != told:
                     say(line)
                     told = line
-
-
-def folder(path: str | Path) -> Path:
-    """A place for results that only this machine must reach."""
-    made = Path(path)
-    made.mkdir(parents=True, exist_ok=True)
-    return made

@@ -1,31 +1,27 @@
 """The past of a topic as Parquet: what is sealed never changes, and is written once.
 
-Files of a segment are made aside and moved into place together; the manifest is replaced last. A
-crash before that leaves files that the next run replaces, and a manifest that is true.
+Spark's writer puts the files of a segment into place together; the manifest is replaced last. A
+crash before that leaves files that the next run replaces, and a manifest that is true. What is in
+the files is read back by Spark too, so that any file system of Hadoop will do.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
-from magnetar.client.error import ConfigurationError
+from magnetar import ConfigurationError
 from magnetar.spark.job.order_audit import find_generations
+from magnetar.spark.job.place import Place
 
 FORMAT: Final = 1
 DATA: Final = "data"
-_STAGING: Final = "_staging"
-_MANIFEST: Final = "manifest.json"
+MANIFEST: Final = "manifest.json"
 _END: Final = "9223372036854775807:9223372036854775807"
 """A position after every other: all of a segment."""
 
@@ -33,88 +29,75 @@ _END: Final = "9223372036854775807:9223372036854775807"
 class Table:
     """One folder: `data/segment=N/*.parquet`, and `manifest.json`."""
 
-    def __init__(self, path: Path, topic: str) -> None:
-        self.path = path
+    def __init__(self, spark: SparkSession, place: Place, topic: str) -> None:
+        self._spark = spark
+        self.place = place
         self.topic = topic
-        path.mkdir(parents=True, exist_ok=True)
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """One writer at a time."""
-        with (self.path / "_lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigurationError(f"Another job writes to {self.path}") from None
-            yield
 
     def load(self) -> dict[str, Any]:
-        try:
-            text = (self.path / _MANIFEST).read_text(encoding="utf-8")
-        except FileNotFoundError:
+        text = self.place.read(MANIFEST)
+        if text is None:
             return {"format": FORMAT, "topic": self.topic, "segments": {}, "missing": []}
         manifest: dict[str, Any] = json.loads(text)
         if manifest.get("format") != FORMAT or manifest.get("topic") != self.topic:
             raise ConfigurationError(
-                f"{self.path} holds {manifest.get('topic')!r} in format {manifest.get('format')!r},"
-                f" not {self.topic!r} in format {FORMAT}"
+                f"{self.place.uri} holds {manifest.get('topic')!r} in format"
+                f" {manifest.get('format')!r}, not {self.topic!r} in format {FORMAT}"
             )
         return manifest
 
     def store(self, manifest: Mapping[str, Any]) -> None:
-        """Whole or not at all."""
-        passing = self.path / f".{_MANIFEST}.new"
-        with passing.open("w", encoding="utf-8") as file:
-            json.dump(manifest, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        passing.replace(self.path / _MANIFEST)
+        self.place.write(MANIFEST, json.dumps(manifest, indent=1))
 
-    def write_aside(self, messages: DataFrame) -> None:
-        """Messages of some segments, each in files of its own and in order."""
-        shutil.rmtree(self._staging, ignore_errors=True)
+    def write(
+        self, messages: DataFrame, segments: Sequence[int]
+    ) -> Mapping[int, list[dict[str, Any]]]:
+        """Put the files of these segments in place of any that are there; describe them."""
+        seen = Observation()
         (
-            messages.sortWithinPartitions(
+            messages.observe(seen, F.count(F.lit(1)).alias("rows"))
+            .sortWithinPartitions(
                 "segment", "message_id.ledger", "message_id.entry", "message_id.batch"
             )
-            .write.partitionBy("segment")
-            .parquet(str(self._staging))
+            .write.mode("overwrite")
+            .option("partitionOverwriteMode", "dynamic")
+            .partitionBy("segment")
+            .parquet(self.place.child(DATA))
         )
+        written = seen.get["rows"]
+        files = self._describe(segments) if written else {}
+        found = sum(each["rows"] for several in files.values() for each in several)
+        if found != written:
+            raise ConfigurationError(
+                f"{written:,} messages were written to {self.place.uri} and {found:,} are there:"
+                " it must be a place that all machines of the cluster share"
+            )
+        return files
 
-    def move_in(self, segment: int) -> list[dict[str, Any]]:
-        """Put the files of a segment where they belong, in place of any that are there."""
-        made, home = self._staging / f"segment={segment}", self._home(segment)
-        shutil.rmtree(home, ignore_errors=True)
-        if not made.is_dir():
-            return []
-        home.parent.mkdir(exist_ok=True)
-        made.rename(home)
-        return [_describe(each, self.path) for each in sorted(home.glob("*.parquet"))]
-
-    def clear_aside(self) -> None:
-        shutil.rmtree(self._staging, ignore_errors=True)
-
-    @property
-    def _staging(self) -> Path:
-        return self.path / _STAGING
-
-    def _home(self, segment: int) -> Path:
-        return self.path / DATA / f"segment={segment}"
-
-
-def _describe(path: Path, root: Path) -> dict[str, Any]:
-    """A file with its rows and the last position in it."""
-    table = pq.read_table(path, columns=["message_id"])
-    places = table.column("message_id").combine_chunks()
-    ledger = pc.max(places.field("ledger")).as_py()
-    here = places.filter(pc.equal(places.field("ledger"), ledger))
-    entry = pc.max(here.field("entry")).as_py()
-    return {
-        "path": path.relative_to(root).as_posix(),
-        "rows": table.num_rows,
-        "bytes": path.stat().st_size,
-        "last": f"{ledger}:{entry}",
-    }
+    def _describe(self, segments: Sequence[int]) -> Mapping[int, list[dict[str, Any]]]:
+        """Files with their rows and the last position in each."""
+        if not self.place.has(DATA):
+            return {}
+        last = F.max(F.struct("message_id.ledger", "message_id.entry"))
+        rows = (
+            self._spark.read.parquet(self.place.child(DATA))
+            .where(F.col("segment").isin(list(segments)))
+            .groupBy("segment", "_metadata.file_name", "_metadata.file_size")
+            .agg(F.count(F.lit(1)).alias("rows"), last.alias("last"))
+            .orderBy("segment", "file_name")
+            .collect()
+        )
+        files: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for row in rows:
+            files[row["segment"]].append(
+                {
+                    "path": f"{DATA}/segment={row['segment']}/{row['file_name']}",
+                    "rows": row["rows"],
+                    "bytes": row["file_size"],
+                    "last": f"{row['last']['ledger']}:{row['last']['entry']}",
+                }
+            )
+        return files
 
 
 def plan_segments(

@@ -1,17 +1,28 @@
-"""`magnetar spark table`: add what was sealed since to the Parquet of a topic."""
+"""`magnetar spark table`: a topic as a Delta table that grows, or what is sealed as Parquet."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from magnetar.client.error import AdminNotFound, ConfigurationError
+from magnetar import AdminNotFound, ConfigurationError
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 from magnetar.spark.access import access_of, open_admin
+from magnetar.spark.job.failure import explain
+from magnetar.spark.job.lake import (
+    Growth,
+    Partition,
+    SchemaMoved,
+    compact,
+    find_version,
+    grow,
+)
+from magnetar.spark.job.place import Place
 from magnetar.spark.job.session import Say
 from magnetar.spark.job.table import (
     Table,
@@ -21,31 +32,45 @@ from magnetar.spark.job.table import (
     plan_segments,
 )
 
+_ATTEMPTS: Final = 6
+"""A query that failed so often without a commit in between is given up."""
+_PAUSE_S: Final = 0.5
+
 Read: TypeAlias = Callable[[str], DataFrame]
 """Messages of a topic up to an end that is given as the source takes it."""
 
 
 def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) -> int:
+    place = Place(spark, options["output"])
+    if options["format"] == "delta":
+        return grow_table(spark, options, place, say, tell)
+
     def read(end: str) -> DataFrame:
-        reader = (
+        return (
             spark.read.format("magnetar")
-            .option("serviceUrl", options["url"])
-            .option("adminUrl", options["admin_url"])
-            .option("topic", options["topic"])
+            .options(**source_options(options))
             .option("endingOffsets", end)
             .option("keyOrder", "none")
-            .option("valueFormat", "schema" if options.get("typed") else "bytes")
-            .options(**access_of(options).options)
+            .load()
         )
-        return reader.load()
 
-    manifest = table(load_record(options), read, options["topic"], options["output"], say=say)
+    manifest = table(spark, load_record(options), read, options["topic"], place, say=say)
     rows = sum(each["rows"] for each in manifest["segments"].values())
     tell(f"{len(manifest['segments'])} sealed segments, {rows:,} messages in {options['output']}")
     if manifest["missing"]:
         gone = ", ".join(map(str, manifest["missing"]))
         tell(f"segments {gone} were pruned before they were written: what they held is not here")
     return 0
+
+
+def source_options(options: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "serviceUrl": options["url"],
+        "adminUrl": options["admin_url"],
+        "topic": options["topic"],
+        "valueFormat": "schema" if options.get("typed") else "bytes",
+        **access_of(options).options,
+    }
 
 
 def load_record(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,20 +86,82 @@ def load_record(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(
-    record: Mapping[str, Any], read: Read, topic: str, output: str, *, say: Say
+    spark: SparkSession,
+    record: Mapping[str, Any],
+    read: Read,
+    topic: str,
+    place: Place,
+    *,
+    say: Say,
 ) -> dict[str, Any]:
     """Write the sealed segments that are not there yet; return the manifest."""
-    place = Table(Path(output), scalable_name(parse_topic(topic)).full)
+    made = Table(spark, place, scalable_name(parse_topic(topic)).full)
     with place.locked():
-        manifest = place.load()
+        manifest = made.load()
         due, missing = plan_segments(manifest, record)
         manifest = {**manifest, "missing": missing}
         if due:
             say(f"segments {', '.join(map(str, due))} are new")
-            place.write_aside(read(format_bound(due)))
+            files = made.write(read(format_bound(due)), due)
             for segment in due:
-                manifest = add_segment(manifest, segment, record, place.move_in(segment))
-            place.clear_aside()
+                manifest = add_segment(manifest, segment, record, files.get(segment, []))
         manifest["checkpoint"] = format_checkpoint(manifest)
-        place.store(manifest)
+        made.store(manifest)
     return manifest
+
+
+def grow_table(
+    spark: SparkSession, options: Mapping[str, Any], place: Place, say: Say, tell: Say
+) -> int:
+    """A Delta table with all messages there are, or that come while it runs."""
+    deadline = None if options.get("for") is None else time.monotonic() + options["for"]
+    failures, reached = 0, -1
+    while True:
+        version = find_schema_version(options) if options.get("typed") else None
+        growth = Growth(
+            Partition(options["partition"]),
+            version,
+            options.get("follow"),
+            None if deadline is None else max(0.0, deadline - time.monotonic()),
+        )
+        stream = (
+            spark.readStream.format("magnetar")
+            .options(**source_options(options))
+            .option("startingOffsets", "earliest")
+            .option("maxBytesPerTrigger", options["batch_bytes"])
+        )
+        try:
+            grow(spark, stream.load(), place, growth, say)
+            break
+        except StreamingQueryException as error:
+            # A broker that is restarted ends a query; one that follows a topic outlives that.
+            now = find_version(spark, place)
+            failures, reached = (failures + 1 if now == reached else 1), now
+            if options.get("follow") is None or failures > _ATTEMPTS:
+                raise
+            say(f"{explain(str(error))}; trying again")
+            time.sleep(_PAUSE_S * 2**failures)
+        except SchemaMoved:
+            if find_schema_version(options) == version:
+                raise ConfigurationError(
+                    f"{options['topic']} has messages of a schema that its registry does not have"
+                ) from None
+    if options.get("compact"):
+        say("joining small files")
+        compact(spark, place)
+    rows = spark.read.format("delta").load(place.uri).count()
+    tell(f"{rows:,} messages in version {find_version(spark, place)} of {place.uri}")
+    return 0
+
+
+def find_schema_version(options: Mapping[str, Any]) -> int:
+    """The newest version of a topic's schema."""
+    name = parse_topic(options["topic"])
+    with open_admin(options["admin_url"], access_of(options)) as admin:
+        try:
+            document = admin.schemas.get(f"persistent://{name.namespace}/{name.local}")
+        except AdminNotFound:
+            raise ConfigurationError(
+                f"{options['topic']} has no schema; leave out --typed to keep values as bytes"
+            ) from None
+    return int(document["version"])

@@ -1,7 +1,7 @@
 """In which order regular topics become scalable ones: waves that an operator can oversee.
 
 Topics that nothing holds back go first, those with least to read before the others. Topics with v4
-clients follow, together with all other topics of the same machines: whoever upgrades an application
+clients follow, together with all other topics of the same machines: an upgrade of an application
 frees them all. What is refused for another reason is in no wave.
 """
 
@@ -43,7 +43,7 @@ class Wave:
     seconds: float
     """Migrating one by one, then reading what is left at the present rate."""
     unread: int
-    """Topics with something that nobody reads; how long that takes is not known."""
+    """Topics with a backlog and no reader; how long that takes is not known."""
 
 
 @dataclass(frozen=True, slots=True)

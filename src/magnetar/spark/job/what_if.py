@@ -16,7 +16,7 @@ from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from magnetar.client.error import ConfigurationError
+from magnetar import ConfigurationError
 from magnetar.model.autoscale import AutoScalePolicy, Rates
 from magnetar.spark.job.history import collect_samples, read_samples
 from magnetar.spark.job.load import TopicLoad
@@ -145,7 +145,7 @@ def replay(load: TopicLoad, policy: AutoScalePolicy, question: Question) -> Outc
 
 
 def replay_all(load: TopicLoad, question: Question) -> list[Outcome]:
-    """All policies; those that cannot be told apart at this step are replayed once."""
+    """All policies; those that are alike at this step are replayed once."""
     known: dict[AutoScalePolicy, Outcome] = {}
     outcomes = []
     for policy in question.policies:

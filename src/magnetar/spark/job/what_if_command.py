@@ -10,11 +10,12 @@ from typing import Any, Final
 import msgspec
 from pyspark.sql import SparkSession
 
-from magnetar.client.error import ConfigurationError
+from magnetar import ConfigurationError
 from magnetar.model.autoscale import AutoScalePolicy, Rates
 from magnetar.spark.job.grid import DEFAULT_GRID, parse_grid, parse_policy, plan_policies
 from magnetar.spark.job.history import read_samples
-from magnetar.spark.job.session import Say, folder
+from magnetar.spark.job.place import Place
+from magnetar.spark.job.session import Say
 from magnetar.spark.job.what_if import (
     HOUR_MS,
     Price,
@@ -46,8 +47,8 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
         options.get("tick"),
         options.get("flap") or HOUR_MS,
     )
-    output = folder(options["output"])
-    result = str(output / "result")
+    output = Place(spark, options["output"])
+    result = output.child("result")
     verdicts = what_if(spark, options["history"], result, question, say=say)
     chosen = recommend(verdicts, price)
     samples = read_samples(spark, options["history"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from magnetar.model.autoscale import FIELDS, AutoScalePolicy
@@ -17,6 +16,7 @@ from magnetar.spark.job.page import (
     format_paragraph,
     format_table,
 )
+from magnetar.spark.job.place import Place
 from magnetar.spark.job.what_if import Price, Timeline, Verdict
 
 _ROWS_MAX: Final = 200
@@ -57,27 +57,21 @@ def format_verdict(verdict: Verdict, price: Price) -> dict[str, Any]:
 
 
 def write_report(
-    output: Path, verdicts: Sequence[Verdict], chosen: Verdict, timeline: Timeline, price: Price
-) -> Mapping[str, Path]:
-    """Paths by what they hold."""
+    output: Place, verdicts: Sequence[Verdict], chosen: Verdict, timeline: Timeline, price: Price
+) -> Mapping[str, str]:
+    """Where things are, by what they are."""
     base = verdicts[0]
-    files = {
-        "recommended": output / "recommended.json",
-        "verdicts": output / "verdicts.json",
-        "policies": output / "policies.svg",
-        "topic": output / "topic.svg",
-        "page": output / "report.html",
-    }
     plane, curves = draw_plane(verdicts, chosen, base), draw_topic(timeline, chosen)
     values = json.dumps(format_policy(chosen.policy), indent=2)
     told = [format_verdict(each, price) for each in verdicts]
-    files["recommended"].write_text(values + "\n", encoding="utf-8")
-    files["verdicts"].write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    files["policies"].write_text(plane, encoding="utf-8")
-    files["topic"].write_text(curves, encoding="utf-8")
     page = _format_page(verdicts, chosen, base, price, plane, curves, values)
-    files["page"].write_text(page, encoding="utf-8")
-    return files
+    return {
+        "recommended": output.write("recommended.json", values + "\n"),
+        "verdicts": output.write("verdicts.json", json.dumps(told, indent=1) + "\n"),
+        "policies": output.write("policies.svg", plane),
+        "topic": output.write("topic.svg", curves),
+        "page": output.write("report.html", page),
+    }
 
 
 def draw_plane(verdicts: Sequence[Verdict], chosen: Verdict, base: Verdict) -> str:
