@@ -10,8 +10,11 @@ from pyspark.sql import SparkSession
 
 from magnetar.client.admin import AdminClient
 from magnetar.spark import make_session
+from magnetar.spark.delta import delta_settings, find_jars
 from magnetar.testing import MagnetarBroker
 
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""No JVM of a test lives long enough for its code to be worth more work."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -20,13 +23,15 @@ SETTINGS = {
     "spark.default.parallelism": "2",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
 }
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    assert find_jars(), "Delta Lake's jars are not there: run `make spark-jars` (needs Maven)"
     places = {
+        **delta_settings(),
         "spark.local.dir": str(tmp_path_factory.mktemp("spark-local")),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
     }

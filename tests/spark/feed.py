@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from magnetar.client.client import AsyncPulsarClient
+from magnetar import AsyncPulsarClient
 
 PATIENCE_S = 60.0
 
@@ -45,7 +45,7 @@ def publish_regular(url: str, topic: str, values: Iterable[Any], **how: Any) -> 
     async def body() -> None:
         async with (
             AsyncPulsarClient(url) as client,
-            client.classic.create_producer(f"persistent://{topic}", **how) as producer,
+            client.producer(f"persistent://{topic}", **how) as producer,
         ):
             sent = [await producer.submit(str(value).encode()) for value in values]
             await asyncio.gather(*sent)
@@ -66,7 +66,13 @@ def by_key(rows: Sequence[Any]) -> dict[str, list[int]]:
     return dict(found)
 
 
-def publish_values(url: str, topic: str, schema: Any, values: Iterable[Any]) -> None:
+def publish_values(
+    url: str,
+    topic: str,
+    schema: Any,
+    values: Iterable[Any],
+    key: Callable[[Any], str] | None = None,
+) -> None:
     """One message each, in order, through a producer of that schema."""
 
     async def body() -> None:
@@ -75,6 +81,6 @@ def publish_values(url: str, topic: str, schema: Any, values: Iterable[Any]) -> 
             client.producer(f"topic://{topic}", schema=schema) as producer,
         ):
             for value in values:
-                await producer.send(value)
+                await producer.send(value, key=None if key is None else key(value))
 
     asyncio.run(body())

@@ -18,7 +18,7 @@ from magnetar.spark.job.order_audit_command import load_generations
 from magnetar.spark.job.table_command import load_record
 from magnetar.spark.option import InvalidOption, parse_source
 from magnetar.spark.sink_option import parse_sink
-from magnetar.spark.sink_task import write_task
+from magnetar.spark.sink_task import name_task, write_task
 from tests.interop.security.place import Place, make_place, token_of
 from tests.spark.engine import Engine, read_batch
 from tests.spark.feed import fresh, numbers
@@ -49,7 +49,7 @@ def test_rows_are_written_and_read_over_tls_by_whoever_has_a_token(
     topic, options = fresh(), trusting(place, token=token)
     rows = pa.RecordBatch.from_pydict({"value": [str(number) for number in range(20)]})
     sink = parse_sink(options | {"topic": f"topic://{topic}"}, is_stream=False)
-    assert write_task(sink, None, iter([rows]), "spark-tls-0", 0).written == 20
+    assert write_task(sink, None, iter([rows]), name_task("tls", 0, 0)).written == 20
     assert numbers(read_batch(options, topic=topic)) == list(range(20))
     engine = Engine(options, topic=topic, startingOffsets="earliest", holdName="held")
     assert numbers(engine.run()) == list(range(20))
@@ -65,7 +65,7 @@ def test_a_client_certificate_is_shown_and_a_stranger_is_not_let_in(place: Place
     topic = fresh()
     rows = pa.RecordBatch.from_pydict({"value": ["1"]})
     sink = parse_sink(own | {"topic": f"topic://{topic}"}, is_stream=False)
-    write_task(sink, None, iter([rows]), "spark-cert-0", 0)
+    write_task(sink, None, iter([rows]), name_task("cert", 0, 0))
     assert numbers(read_batch(own, topic=topic)) == [1]
     with pytest.raises(AdminUnauthorized):
         read_batch(trusting(place), topic=topic)
@@ -79,7 +79,7 @@ def test_jobs_take_the_flags_of_every_other_command(place: Place, token: str) ->
     flags = ["--admin-url", place.admin_url_tls, "--token", token, "--tls-trust", trust]
     for name in ("table", "order-audit"):
         job = next(each for each in JOBS if each.name == name)
-        parser = build_parser(name, job.help, job.parts, SHARED)
+        parser = build_parser(name, job, SHARED)
         words = [f"topic://{topic}", "--output", "out", "--url", place.url_tls, *flags]
         options: dict[str, Any] = vars(parser.parse_args(words))
         assert access_of(options).options == {"token": token, "tlsTrust": trust}

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+import pickle
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    In,
+    IsNull,
+    LessThanOrEqual,
+)
 
+from magnetar import PulsarClient
 from magnetar.client.admin import AdminClient
 from magnetar.spark.file import open_span, parse_files
+from magnetar.spark.source import MagnetarSource
 from magnetar.spark.stretch import Span
 from tests.spark.engine import plan_batch, read_batch
 from tests.spark.feed import fresh, numbers, publish, publish_regular
@@ -201,3 +213,85 @@ def test_a_missing_topic_is_named(connection: dict[str, str]) -> None:
 def test_a_wrong_option_reaches_the_person_as_its_sentence(connection: dict[str, str]) -> None:
     with pytest.raises(Exception, match="topic and topics contradict each other"):
         read_batch(connection, topic="a", topics="b")
+
+
+def test_filters_that_are_handed_down_drop_rows_and_slices(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    name = fresh("pushed")
+    admin.scalable_topics.create(name, segments=2)
+    publish(connection["serviceUrl"], name, range(100), lambda value: f"k{value % 5}")
+    whole = read_batch(connection, topic=name)
+    middle = sorted(row["publish_time"] for row in whole)[50]
+    asked: list[tuple[Filter, Callable[[Any], bool]]] = [
+        (EqualTo(("key",), b"k3"), lambda row: row["key"] == b"k3"),
+        (In(("key",), (b"k1", bytearray(b"k2"))), lambda row: row["key"] in (b"k1", b"k2")),
+        (GreaterThan(("publish_time",), middle), lambda row: row["publish_time"] > middle),
+        (EqualTo(("segment",), 1), lambda row: row["segment"] == 1),
+        (EqualTo(("topic",), "topic://other"), lambda row: False),
+        (LessThanOrEqual(("message_id", "entry"), 0), lambda row: row["message_id"]["entry"] <= 0),
+        (IsNull(("key",)), lambda row: True),
+    ]
+    source = MagnetarSource(connection | {"topic": name, "pushDown": "true"})
+    for each, passes in asked:
+        reader = source.reader(source.schema())
+        assert list(reader.pushFilters([each])) == [each]  # Spark looks once more
+        rows = [
+            row
+            for task in reader.partitions()
+            for batch in pickle.loads(pickle.dumps(reader)).read(task)
+            for row in batch.to_pylist()
+        ]
+        assert numbers(rows) == numbers([row for row in whole if passes(row)]), each
+
+
+def test_only_what_is_committed_is_read(connection: dict[str, str], admin: AdminClient) -> None:
+    topic = fresh()
+    admin.scalable_topics.create(topic, segments=1)
+    with (
+        PulsarClient(connection["serviceUrl"]) as client,
+        client.producer(f"topic://{topic}", batching=False) as producer,
+    ):
+        for first, ends in ((0, "commit"), (10, "abort"), (20, "commit")):
+            transaction = client.transaction()
+            for number in range(first, first + 5):
+                producer.send(b"%d" % number, transaction=transaction)
+            getattr(transaction, ends)()
+        open_ = client.transaction()
+        producer.send(b"30", transaction=open_)
+        producer.send(b"40")  # behind an open transaction, so that order is kept
+        visible = [*range(5), *range(20, 25)]
+        for direct in ("never", "auto"):
+            assert numbers(read_batch(connection, topic=topic, directRead=direct)) == visible
+        open_.commit()
+        for direct in ("never", "auto"):
+            found = read_batch(connection, topic=topic, directRead=direct)
+            assert numbers(found) == [*visible, 30, 40]
+
+
+def test_many_small_segments_are_read_together(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    """More of them than readers are open at once."""
+    topic = fresh()
+    admin.scalable_topics.create(topic, segments=70)
+    publish(connection["serviceUrl"], topic, range(400), lambda value: f"k{value}")
+    [(reader, task)] = plan_batch(connection, topic=topic, directRead="never")
+    [batch] = pickle.loads(reader).read(pickle.loads(task))
+    assert numbers(batch.to_pylist()) == list(range(400))
+    assert len(set(batch.column("segment").to_pylist())) > 64
+
+
+def test_options_of_the_client_reach_the_broker(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    topic = fresh()
+    admin.topics.create(f"persistent://{topic}")
+    publish_regular(connection["serviceUrl"], topic, range(10), batching=False)
+    more = {"client.description": "nightly", "batchRows": "1", "directRead": "never"}
+    [(reader, task)] = plan_batch(connection | more, topic=topic)
+    batches = pickle.loads(reader).read(pickle.loads(task))
+    next(batches)  # its reader is open meanwhile
+    [found] = admin.topics.stats(f"persistent://{topic}")["subscriptions"].values()
+    assert "nightly" in found["consumers"][0]["clientVersion"]
+    assert len(list(batches)) == 9

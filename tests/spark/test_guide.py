@@ -8,16 +8,22 @@ import pytest
 from pyspark.sql import SparkSession
 
 from magnetar.testing import MagnetarBroker
+from tests.spark.conftest import JAVA_OPTIONS
 from tests.tidy.source import ROOT
 from tests.tidy.test_doc import run_page, runnable
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
 
 
-@pytest.mark.parametrize("name", ["spark.md", "jobs.md"])
+@pytest.mark.parametrize("name", ["spark.md", "jobs.md", "learn.md"])
 def test_the_examples_of_a_guide_run_in_order(
-    name: str, spark: SparkSession, magnetar_broker: MagnetarBroker, tmp_path: Path
+    name: str,
+    spark: SparkSession,
+    magnetar_broker: MagnetarBroker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", JAVA_OPTIONS)
     page = ROOT / "docs" / name
     assert len(runnable(page)) >= 4
     run_page(page, magnetar_broker, tmp_path)

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from magnetar.client.admin import AdminClient
-from tests.spark.copy_driver import stop_half_way
+from tests.spark.copy_driver import copy, stop_half_way
 from tests.spark.engine import Rows, read_batch
 from tests.spark.feed import PATIENCE_S, by_key, fresh, numbers, publish
 
@@ -106,7 +106,7 @@ def test_workers_of_source_and_sink_that_are_killed_leave_every_row_once(
 
 
 def test_a_driver_killed_between_offsets_and_commit_leaves_every_row_once(
-    connection: dict[str, str], admin: AdminClient, tmp_path: Path
+    spark: SparkSession, connection: dict[str, str], admin: AdminClient, tmp_path: Path
 ) -> None:
     source, target, checkpoint = fresh("from"), fresh("to"), tmp_path / "checkpoint"
     for each in (source, target):
@@ -139,7 +139,6 @@ def test_a_driver_killed_between_offsets_and_commit_leaves_every_row_once(
     assert 0 < stored < COUNT, "some rows of the batch, and not all"
     admin.scalable_topics.split(target, 0)
     (tmp_path / "free").touch()
-    again = subprocess.run(command, cwd=ROOT, timeout=240, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr[-4000:]
+    copy(spark, given)
     assert (checkpoint / "commits" / "0").exists()
     check(read_batch(connection, topic=target))

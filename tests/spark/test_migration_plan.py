@@ -42,7 +42,7 @@ def test_a_plan_tells_who_is_ready_who_holds_on_and_what_is_left_to_read(
             waves = migration_plan(
                 spark,
                 Cluster(url),
-                tmp_path,
+                str(tmp_path),
                 WaveLimit(topics=1),
                 namespaces=[NAMESPACE],
                 say=lambda line: None,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from magnetar.spark.access import OPTIONS
 from magnetar.spark.option import Bound, Edge, InvalidOption, KeyOrder, parse_moment, parse_source
+from tests.tidy.source import ROOT
 
 BASE = {"serviceUrl": "pulsar://h:6650", "adminUrl": "http://h:8080", "topic": "t"}
 
@@ -119,3 +123,13 @@ def test_a_pattern_names_its_namespace() -> None:
     assert (parsed.selection.namespace, parsed.selection.pattern) == ("public/default", "orders-.*")
     with pytest.raises(InvalidOption, match="tenant/namespace"):
         parse_source(given | {"topicPattern": "orders"}, is_stream=False)
+
+
+def test_the_guide_explains_every_option() -> None:
+    read = r'\boptions\.(?:text|need|flag|number|size|seconds|choice)\(\s*"(\w+)"'
+    sources = (ROOT / "src" / "magnetar" / "spark").glob("*option.py")
+    known = {name for path in sources for name in re.findall(read, path.read_text())}
+    known |= set(OPTIONS.values())
+    text = (ROOT / "docs" / "spark.md").read_text()
+    explained = set(re.findall(r"`(\w+)(?:=\w+)?`", text))
+    assert len(known) > 40 and known <= explained | {"checkpointLocation"}

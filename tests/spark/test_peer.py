@@ -9,11 +9,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from magnetar import FeatureNotSupportedError, PulsarClient
 from magnetar.client.admin import AdminClient
 from magnetar.spark.sink_option import parse_sink
-from magnetar.spark.sink_task import Written, write_task
+from magnetar.spark.sink_task import Written, name_task, write_task
 from magnetar.spark.sink_topic import DeduplicationOff
 from magnetar.spark.window import WindowSize
+from tests.spark.driver import ROWS, Driver, TaskKilled
 from tests.spark.engine import Engine, read_batch
 from tests.spark.feed import by_key, fresh, numbers, publish, publish_regular
 
@@ -55,10 +57,6 @@ def test_a_regular_topic_of_apache_pulsar_is_read() -> None:
         assert numbers(engine.run()) == list(range(100))
 
 
-class TaskKilled(Exception):
-    """The task died here."""
-
-
 def write(topic: str, *, dies_after: int | None = None) -> Written:
     def batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, 200, 10):
@@ -69,7 +67,7 @@ def write(topic: str, *, dies_after: int | None = None) -> Written:
             yield pa.RecordBatch.from_pydict(columns)
 
     options = parse_sink(PEER | {"topic": topic}, is_stream=False)
-    return write_task(options, None, batches(), "spark-peer-0", 0, WindowSize(rows=7))
+    return write_task(options, None, batches(), name_task("peer", 0, 0), WindowSize(rows=7))
 
 
 @pytest.mark.parametrize("kind", ["topic", "persistent"])
@@ -91,3 +89,40 @@ def test_a_retried_task_leaves_every_row_once_on_apache_pulsar(kind: str) -> Non
         found = read_batch(PEER, topic=topic)
         assert numbers(found) == list(range(200))
         assert all(values == sorted(values) for values in by_key(found).values())
+
+
+def test_batches_are_transactions_over_scalable_topics_of_apache_pulsar() -> None:
+    namespace = f"public/spark-{uuid.uuid4().hex[:8]}"
+    topics = [f"topic://{namespace}/one", f"topic://{namespace}/other"]
+    given = PEER | {"transactionNamespace": namespace}
+    driver = Driver(given, topics, namespace)
+
+    def expect(count: int) -> None:
+        """5.0.0-M1 does not tell the last message of a transaction; its consumers get it."""
+        found = []
+        with PulsarClient(PEER["serviceUrl"]) as client:
+            for topic in topics:
+                with client.queue_consumer(
+                    topic, subscription=uuid.uuid4().hex, initial_position="earliest"
+                ) as consumer:
+                    while (message := consumer.receive(2)) is not None:
+                        found.append(int(message.value))
+        assert sorted(found) == list(range(count))
+
+    with AdminClient(PEER["adminUrl"]) as admin:
+        admin.namespaces.create(namespace)
+        admin.namespaces.set_policy(namespace, "deduplication", True)
+        plan = driver.plan()
+        with pytest.raises(TaskKilled):
+            driver.task(plan, 0, range(ROWS), dies=True)
+        done = driver.task(plan, 0, range(ROWS))
+        assert done.known > 0
+        expect(0)
+        driver.commit(done, 0)
+        expect(ROWS)
+        driver.commit(driver.task(driver.plan(), 0, range(ROWS)), 0)
+        expect(ROWS)
+        regular = Driver(given, [f"persistent://{namespace}/regular"], "regular")
+        with pytest.raises(FeatureNotSupportedError):
+            regular.task(regular.plan(), 0, range(10))
+        regular.abort(0)

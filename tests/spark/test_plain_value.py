@@ -174,6 +174,11 @@ def test_rows_come_back_equal(form: str, drawn: tuple[StructType, list[dict[str,
     expected = batch.column("value")
     assert back.type == expected.type
     assert equal(numbers(back), numbers(expected))
+    # Columns are read as a whole, and row by row once a value cannot be read.
+    for more in ([None], [None, b""]):
+        mixed = pa.concat_arrays([data, pa.array(more, data.type)])
+        found = numbers(read(registered, mixed, BadValue.NULL))
+        assert equal(found, [*numbers(expected), *[None] * len(more)])
 
 
 @pytest.mark.parametrize(
@@ -290,3 +295,33 @@ def test_a_named_type_may_be_used_twice() -> None:
     assert make_type({"type": "record", "name": "R", "fields": fields}).simpleString() == (
         "struct<a:binary,b:binary>"
     )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x02",  # the text is missing
+        b"\x02\x08abc",  # it ends too early
+        b"\x02\x05abc",  # it has fewer bytes than none
+        b"\xff" * 11,  # a number without end
+        b"\x02\x02\xff",  # not UTF-8
+    ],
+)
+def test_avro_that_is_cut_or_broken_is_a_bad_value(data: bytes) -> None:
+    fields = [{"name": "id", "type": "long"}, {"name": "text", "type": "string"}]
+    definition = json.dumps({"type": "record", "name": "r", "fields": fields})
+    schema = RegisteredSchema(SchemaType.AVRO, definition)
+    found = read(schema, pa.array([b"\x02\x02a", data], pa.binary()), BadValue.NULL)
+    assert found.to_pylist() == [{"id": 1, "text": "a"}, None]
+    good = read(schema, pa.array([b"x", b"\x02\x02a", b"\x01\x00"], pa.binary()).slice(1))
+    assert good.to_pylist() == [{"id": 1, "text": "a"}, {"id": -1, "text": ""}]
+
+
+@pytest.mark.parametrize("data", [b"", b" ", b'{"id": 1', b'{"id": 1}{"id": 2}', b"[1]", b"1"])
+def test_json_that_is_not_one_object_is_a_bad_value(data: bytes) -> None:
+    fields = [{"name": "id", "type": "long"}]
+    definition = json.dumps({"type": "record", "name": "r", "fields": fields})
+    schema = RegisteredSchema(SchemaType.JSON, definition)
+    spread = b'{\n  "more": "\\u00fc",\n  "id": 7\n}'
+    found = read(schema, pa.array([b'{"id": 1}', data, spread], pa.binary()), BadValue.NULL)
+    assert found.to_pylist() == [{"id": 1}, None, {"id": 7}]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magnetar.client.scalable.checkpoint import Checkpoint
+from magnetar.client.checkpoint import Checkpoint
 from magnetar.spark.admission import Limits, admit, is_too_little
 from magnetar.spark.bound import plan_slices, resolve_bound, settle_offset
 from magnetar.spark.offset import (
@@ -230,8 +230,8 @@ def test_latest_is_after_everything() -> None:
 
 
 def test_a_time_skips_what_was_sealed_before_it() -> None:
-    end = resolve_bound(Bound(Edge.LATEST), SPLIT, None, lambda *_: BEFORE_ALL)
-    start = resolve_bound(Bound(at_ms=50), SPLIT, None, lambda *_: Place(2, 1))
+    end = resolve_bound(Bound(Edge.LATEST), SPLIT, lambda *_: BEFORE_ALL)
+    start = resolve_bound(Bound(at_ms=50), SPLIT, lambda *_: Place(2, 1))
     assert [each.after for each in plan_slices(SPLIT, start, end) if each.segment == 1] == [
         Place(2, 1)
     ]

@@ -18,12 +18,12 @@ from pyspark.sql.types import (
 )
 
 from magnetar.client.admin import AdminClient
+from magnetar.client.error import AdminPreconditionFailed
 from magnetar.spark.avro_type import make_definition
 from magnetar.spark.option import InvalidOption
 from magnetar.spark.record import check_columns, value_type
-from magnetar.spark.sink import first_number
 from magnetar.spark.sink_option import SinkOptions, parse_sink
-from magnetar.spark.sink_task import write_task
+from magnetar.spark.sink_task import name_task, write_task
 from magnetar.spark.sink_topic import DeduplicationOff, prepare_topics
 from magnetar.spark.window import WindowSize
 from tests.spark.engine import read_batch
@@ -56,8 +56,7 @@ def sink(connection: dict[str, str], topic: str, **more: str) -> SinkOptions:
 
 
 def attempt(options: SinkOptions, batches: Iterator[pa.RecordBatch], batch: int = 0) -> Any:
-    name, first = "spark-q-0", first_number(batch)
-    return write_task(options, None, batches, name, first, WindowSize(rows=7))
+    return write_task(options, None, batches, name_task("q", 0, batch), WindowSize(rows=7))
 
 
 @pytest.fixture
@@ -152,10 +151,16 @@ def test_a_change_of_the_layout_in_the_middle_of_a_task_stores_nothing_twice(
         assert all(values == sorted(values) for values in by_key(found).values())
 
 
+@pytest.mark.parametrize("kind", ["regular", "scalable"])
 def test_a_speculative_twin_waits_and_finds_everything_written(
-    connection: dict[str, str], topic: str
+    connection: dict[str, str], admin: AdminClient, kind: str
 ) -> None:
-    options = sink(connection, topic)
+    topic = fresh()
+    if kind == "regular":
+        admin.topics.create_partitioned(f"persistent://{topic}", 3)
+    else:
+        admin.scalable_topics.create(topic, segments=2)
+    options = sink(connection, f"{'persistent' if kind == 'regular' else 'topic'}://{topic}")
     results: list[Any] = []
     gate = threading.Event()
 
@@ -237,7 +242,7 @@ def test_a_schema_is_registered_and_values_come_back_typed(
     schema = StructType([StructField("name", StringType()), StructField("count", IntegerType())])
     options = sink(connection, f"topic://{topic}", valueFormat=form, compression="zstd")
     batch = pa.RecordBatch.from_pydict({"name": ["a", "b"], "count": [1, None]})
-    write_task(options, make_definition(value_type(schema)), iter([batch]), "spark-s-0", 0)
+    write_task(options, make_definition(value_type(schema)), iter([batch]), name_task("s", 0, 0))
     found = read_batch(connection, topic=topic, valueFormat="schema")
     assert [row["value"] for row in found] == [
         {"name": "a", "count": 1},
@@ -253,6 +258,26 @@ def test_without_deduplication_exactly_once_is_refused_with_what_to_do(
         prepare_topics(sink(connection, topic, enableDeduplication="false"), [topic])
     attempt(sink(connection, topic, exactlyOnce="false"), rows(range(5)))
     assert numbers(read_batch(connection, topic=topic)) == list(range(5))
+
+
+def test_deduplication_that_is_switched_off_under_a_task_fails_it(
+    connection: dict[str, str], topic: str, admin: AdminClient
+) -> None:
+    key = topic.removeprefix("topic://")
+
+    def switching() -> Iterator[pa.RecordBatch]:
+        yield from rows(range(20))
+        admin.topic_policies.set(topic, "deduplication", False)
+        while True:  # until the segments have heard of it
+            try:
+                admin.scalable_topics.last_sequence_ids(key, producer="p")
+            except AdminPreconditionFailed:
+                return
+
+    with pytest.raises(DeduplicationOff, match="was switched off"):
+        attempt(sink(connection, topic), switching())
+    attempt(sink(connection, topic), rows(range(20)))
+    assert numbers(read_batch(connection, topic=topic)) == list(range(20))
 
 
 @pytest.mark.parametrize(

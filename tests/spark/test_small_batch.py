@@ -88,7 +88,7 @@ def plan_all(options: dict[str, str]) -> tuple[int, int]:
 def test_pyspark_takes_the_rows_of_a_small_batch_with_its_plan(
     connection: dict[str, str], topic: str
 ) -> None:
-    options = connection | {"topic": topic}
+    options = connection | {"topic": topic, "inlineBytes": "256KB"}
     assert plan_all(options) == (1, EMPTY_PYARROW_RECORD_BATCHES)
     publish(connection["serviceUrl"], topic, range(50))
     assert plan_all(options) == (1, NON_EMPTY_PYARROW_RECORD_BATCHES)
@@ -99,7 +99,8 @@ def test_pyspark_takes_the_rows_of_a_small_batch_with_its_plan(
 def test_pyspark_still_sees_limits_and_available_now(
     connection: dict[str, str], topic: str
 ) -> None:
-    source = MagnetarSource(connection | {"topic": topic, "maxMessagesPerTrigger": "5"})
+    limited = {"topic": topic, "maxMessagesPerTrigger": "5", "inlineBytes": "256KB"}
+    source = MagnetarSource(connection | limited)
     reader = source.streamReader(source.schema())
     answer = io.BytesIO()
     check_support_func(reader, answer)
@@ -152,7 +153,7 @@ def test_a_batch_that_proves_to_be_large_is_left_to_tasks(
 def test_where_pyspark_takes_no_rows_tasks_read_everything(
     connection: dict[str, str], topic: str
 ) -> None:
-    source = MagnetarSource(connection | {"topic": topic})
+    source = MagnetarSource(connection | {"topic": topic, "inlineBytes": "256KB"})
     reader = source.streamReader(source.schema())
     assert isinstance(reader, SmallBatchReader)
     inside = reader.simple_reader
@@ -168,7 +169,7 @@ def test_a_connection_that_was_closed_in_a_pause_is_made_again(
     name = fresh()
     with AdminClient(broker.admin_url) as admin:
         admin.scalable_topics.create(name)
-    source = MagnetarSource(options | {"topic": name})
+    source = MagnetarSource(options | {"topic": name, "inlineBytes": "256KB"})
     reader = source.streamReader(source.schema())
     assert isinstance(reader, SmallBatchReader)
     try:

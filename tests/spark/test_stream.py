@@ -6,18 +6,22 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from magnetar.client.admin import AdminClient
+from magnetar.client.policy import BatchingPolicy
 from magnetar.spark.hold import release_hold
+from magnetar.spark.lag import lag_of
 from magnetar.spark.offset import parse_offset
 from magnetar.spark.plan import DataLost
+from magnetar.spark.stream import TopicStreamReader
 from magnetar.testing import MagnetarBroker
 from magnetar.testing.plugin import StartBroker
-from tests.spark.engine import Engine, Killed
+from tests.spark.engine import Engine, Killed, read_batch
 from tests.spark.feed import by_key, fresh, numbers, publish, publish_regular
 
 
@@ -177,6 +181,67 @@ def test_a_limit_makes_several_batches_of_one_backlog(
     assert sizes == [60, 60, 60, 20]
 
 
+def test_a_limit_holds_whatever_the_batches_of_producers_are(
+    connection: dict[str, str], topic: str, admin: AdminClient
+) -> None:
+    url, regular = connection["serviceUrl"], f"{topic}-regular"
+    publish(url, topic, range(2000), batching=BatchingPolicy(max_messages=100, max_delay=0.5))
+    publish(url, topic, range(2000, 2003), batching=False)
+    publish_regular(url, regular, range(2003, 2050))
+    engine = Engine(
+        connection,
+        topics=f"{topic},{regular}",
+        startingOffsets="earliest",
+        maxMessagesPerTrigger="250",
+    )
+    assert numbers(engine.run()) == list(range(2050))
+    sizes = [len(engine.batches[each]) for each in sorted(engine.batches)]
+    assert max(sizes) <= 250 and len(sizes) < 20
+
+
+def test_what_is_assigned_is_read_and_nothing_else(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    name = fresh("assigned")
+    admin.scalable_topics.create(name, segments=3)
+    publish(connection["serviceUrl"], name, range(300), str, batching=False)
+    whole = read_batch(connection, topic=name)
+    engine = Engine(connection, assign=json.dumps({name: [0, 2]}), startingOffsets="earliest")
+    expected = [row for row in whole if row["segment"] != 1]
+    assert numbers(engine.run()) == numbers(expected)
+    admin.scalable_topics.split(name, 1)
+    publish(connection["serviceUrl"], name, range(300, 400), str, batching=False)
+    assert {row["segment"] for row in engine.run()} == {0, 2}
+    assert {row["segment"] for row in read_batch(connection, assign=json.dumps({name: [1]}))} == {1}
+
+
+def test_an_idle_query_over_many_topics_asks_only_whether_anything_is_new(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    namespace = f"public/many-{uuid.uuid4().hex[:8]}"
+    admin.namespaces.create(namespace)
+    for number in range(70):
+        admin.topics.create(f"persistent://{namespace}/t{number}")
+    reader = Engine(connection, inlineBytes="0").make_reader(
+        namespace=namespace, startingOffsets="earliest"
+    )
+    try:
+        assert isinstance(reader, TopicStreamReader)
+        start = reader.initialOffset()
+        limit = reader.getDefaultReadLimit()
+        publish_regular(connection["serviceUrl"], f"{namespace}/t7", range(5))
+        read = reader.latestOffset(start, limit)
+        assert read != start
+        assert reader.latestOffset(read, limit) == read
+        looked_at = reader._looked_at
+        assert reader.latestOffset(read, limit) == read
+        assert reader._looked_at == looked_at
+        publish_regular(connection["serviceUrl"], f"{namespace}/t8", range(5))
+        assert reader.latestOffset(read, limit) != read
+    finally:
+        reader.stop()
+
+
 def test_a_limit_of_bytes_makes_several_batches(connection: dict[str, str], topic: str) -> None:
     publish(connection["serviceUrl"], topic, [b"x" * 1000] * 50, batching=False)
     engine = Engine(connection, topic=topic, startingOffsets="earliest", maxBytesPerTrigger="20KB")
@@ -266,6 +331,29 @@ def test_retention_that_overtakes_a_query_is_told_or_skipped_exactly(
         query.run(hold="false")
     rows = query.run(hold="false", failOnDataLoss="false")
     assert numbers(rows) == [*range(20), *range(40, 60)]
+
+
+def test_segments_that_were_read_may_go_while_the_query_is_stopped(
+    query: Engine, send: Send, topic: str, admin: AdminClient
+) -> None:
+    """The hold shows that they were drained: the query had not seen them sealed, nor those that
+    came and went without a message.
+    """
+    send(0, 20)
+    assert len(query.run()) == 20
+    admin.scalable_topics.split(topic, 0)
+    await_gone(admin, topic, 0)
+    admin.scalable_topics.merge(topic, 1, 2)
+    await_gone(admin, topic, 1)
+    await_gone(admin, topic, 2)
+    send(20, 40)
+    check_order(query.run(), 40)
+    [hold] = admin.scalable_topics.subscriptions(topic)
+    admin.scalable_topics.split(topic, 3)
+    admin.scalable_topics.delete_subscription(topic, hold, force=True)
+    await_gone(admin, topic, 3)
+    with pytest.raises(Exception, match=rf"segment 3 of {topic}, after \d+:\d+ and before its end"):
+        query.run()
 
 
 def test_a_trimmed_ledger_is_told_or_skipped_exactly(
@@ -415,3 +503,19 @@ def test_a_slow_start_from_latest_sees_only_what_comes_after(
     assert query.run(startingOffsets="latest") == []
     send(10, 20)
     assert numbers(query.run()) == list(range(10, 20))
+
+
+def test_progress_tells_what_is_left_to_read(connection: dict[str, str], topic: str) -> None:
+    publish(connection["serviceUrl"], topic, range(100), batching=False)
+    reader = Engine(connection).make_reader(
+        topic=topic, startingOffsets="earliest", maxMessagesPerTrigger="30"
+    )
+    try:
+        end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+        assert parse_offset(end).topics
+        latest = json.loads(json.dumps(reader.reportLatestOffset()))
+        assert latest[topic]["lag"]["entries"] == 70
+        report = {"sources": [{"latestOffset": latest}, {"latestOffset": None}]}
+        assert lag_of(report) == latest["lag"]
+    finally:
+        reader.stop()

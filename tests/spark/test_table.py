@@ -14,6 +14,7 @@ from magnetar import PulsarClient
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import ConfigurationError
 from magnetar.spark.job import table_command
+from magnetar.spark.job.place import Place
 from magnetar.spark.job.table import Table
 from magnetar.testing import MagnetarBroker
 
@@ -48,6 +49,7 @@ def test_sealed_segments_are_added_once_and_a_crash_in_between_is_harmless(
         "url": magnetar_broker.service_url,
         "admin_url": magnetar_broker.admin_url,
         "output": str(tmp_path),
+        "format": "parquet",
     }
     told: list[str] = []
 
@@ -76,12 +78,10 @@ def test_sealed_segments_are_added_once_and_a_crash_in_between_is_harmless(
         assert sorted((tmp_path / "data").rglob("*.parquet")) == files
         admin.scalable_topics.merge(TOPIC, 1, 2)
         send("c")
-        # As if a job had moved the files of one segment into place and then been killed.
+        # As if a job had put the files of one segment into place and then been killed.
         record = table_command.load_record(options)
         end = '{"positions": {"1": "9223372036854775807:9223372036854775807"}}'
-        crashed = Table(tmp_path, TOPIC)
-        crashed.write_aside(read(endingOffsets=end))
-        crashed.move_in(1)
+        Table(spark, Place(spark, str(tmp_path)), TOPIC).write(read(endingOffsets=end), [1])
         assert run()["checkpoint"]["ended"] == [0, 1, 2]
     assert len(record["segments"]) == 4
     rows = read_rows(tmp_path)
@@ -97,20 +97,21 @@ def test_sealed_segments_are_added_once_and_a_crash_in_between_is_harmless(
 
 
 def test_a_folder_of_another_topic_and_a_regular_topic_are_refused(
-    tmp_path: Path, magnetar_broker: MagnetarBroker, admin: AdminClient
+    spark: SparkSession, tmp_path: Path, magnetar_broker: MagnetarBroker, admin: AdminClient
 ) -> None:
-    Table(tmp_path, "topic://public/default/one").store(
+    place = Place(spark, str(tmp_path))
+    Table(spark, place, "topic://public/default/one").store(
         {"format": 1, "topic": "topic://public/default/one", "segments": {}}
     )
     with pytest.raises(ConfigurationError, match="holds 'topic://public/default/one'"):
-        Table(tmp_path, "topic://public/default/two").load()
+        Table(spark, place, "topic://public/default/two").load()
     admin.topics.create("persistent://public/default/plain")
     options = {"topic": "public/default/plain", "admin_url": magnetar_broker.admin_url}
     with pytest.raises(ConfigurationError, match="is not scalable"):
         table_command.load_record(options)
     with (
-        Table(tmp_path, "topic://public/default/one").locked(),
+        place.locked(),
         pytest.raises(ConfigurationError, match="Another job writes"),
-        Table(tmp_path, "topic://public/default/one").locked(),
+        place.locked(),
     ):
         pass

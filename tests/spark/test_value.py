@@ -81,6 +81,26 @@ def test_topics_without_one_schema_are_refused_by_name() -> None:
     assert column_type(choose_schema({"a": text, "b": text})).simpleString() == "string"
 
 
+def test_topics_of_different_schemas_are_read_together_as_bytes_with_their_versions(
+    connection: dict[str, str],
+) -> None:
+    names, counts = fresh("names"), fresh("counts")
+    publish_values(connection["serviceUrl"], names, Schema.avro(json.loads(OLD)), [{"name": "a"}])
+    publish_values(connection["serviceUrl"], names, Schema.avro(json.loads(NEW)), [{"name": "b"}])
+    publish_values(connection["serviceUrl"], counts, Schema.INT64, [5])
+    rows = read_batch(connection, topics=f"{names},{counts}", valueFormat="raw")
+    found = {
+        (row["topic"].rpartition("/")[2], row["schema_version"]): bytes(row["value"])
+        for row in rows
+    }
+    local, other = (each.rpartition("/")[2] for each in (names, counts))
+    assert found == {
+        (local, 0): b"\x02a",
+        (local, 1): b"\x02b\x0e",
+        (other, 0): (5).to_bytes(8, "big"),
+    }
+
+
 @pytest.mark.parametrize(
     ("schema", "values"),
     [

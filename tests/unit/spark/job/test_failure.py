@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from magnetar.spark.job.command import explain
+from magnetar.spark.job.failure import explain
 
 WORKER = """[STREAM_FAILED] Query [id = 1] terminated with exception: Return Message: \
 Traceback (most recent call last):
