@@ -6,6 +6,7 @@ prints; `--hypothesis-seed=N` draws the same examples again.
 
 from __future__ import annotations
 
+import gc
 import secrets
 import signal
 
@@ -30,6 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed before Hypothesis looks for one, and before workers inherit the options."""
     if config.getoption(SEED_OPTION) is None:
         setattr(config.option, SEED_OPTION, str(secrets.randbits(32)))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay to the end: no collection of garbage visits them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(

@@ -146,7 +146,7 @@ def test_another_broker_serves_what_a_killed_one_had_acknowledged(power: bool) -
     async def body(cluster: Cluster, process: Process) -> None:
         for broker in cluster.brokers:
             try:
-                await broker.call(lambda service: create_topic(service, TOPIC, 1, None))
+                await broker.call(lambda service: create_topic(service.scalable, TOPIC, 1, None))
                 break
             except NoOwner:
                 pass

@@ -7,12 +7,19 @@ from collections.abc import Mapping
 
 import pytest
 
-from magnetar.testing.simulation.checker import Promise, find_violations
+from magnetar.testing.simulation.checker import (
+    Promise,
+    find_transaction_breaks,
+    find_violations,
+)
 from magnetar.testing.simulation.history import (
+    HEALED,
     Acknowledged,
     Asked,
     Configured,
     Confirmed,
+    Decided,
+    Deciding,
     Event,
     Fault,
     History,
@@ -84,6 +91,12 @@ def test_a_message_without_an_outcome_is_found() -> None:
 
 def test_a_message_after_its_acknowledgement_is_repeated_whatever_broke() -> None:
     assert judge(*sent(0), received(0), acknowledged(0), Fault("cut"), received(0)) == ["repeated"]
+
+
+def test_a_delivery_that_a_parted_network_held_up_may_come_after_the_acknowledgement() -> None:
+    again = (*sent(0), received(0), acknowledged(0), Fault("parts"), HEALED)
+    assert judge(*again, received(0)) == []
+    assert judge(*again, Fault("cut"), Fault("cut"), received(0)) == ["repeated"]
 
 
 def test_a_message_may_come_again_after_a_fault_a_refusal_or_a_rewind() -> None:
@@ -188,3 +201,48 @@ def test_an_owner_that_is_replaced_while_its_record_stands_is_found() -> None:
     one, two = (f'{{"brokerId":"b{number}"}}'.encode() for number in (1, 2))
     assert judge(Stored(path, one), Stored(path, two)) == ["two owners"]
     assert not judge(Stored(path, two), Stored(path, two), Stored(path, b""), Stored(path, one))
+
+
+OUTPUT = "persistent://public/bank/outputs"
+VIEWS = [(TOPIC, NAME), (OUTPUT, "live")]
+
+
+def seen(name: str, number: int, *views: tuple[str, str]) -> list[Event]:
+    return [Received(topic, view, "c", name, number, "1:1") for topic, view in views]
+
+
+BOTH = [Deciding("tx1-a", "1:0", True, 2), *seen("tx1-a", 0, *VIEWS), *seen("tx1-a", 1, *VIEWS)]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        (BOTH, []),
+        ([*BOTH, Decided("tx1-a")], []),
+        (BOTH[:-1], ["half"]),
+        ([BOTH[0], *BOTH[3:], Decided("tx1-a")], ["half", "half"]),
+        ([Deciding("tx1-a", "1:0", True, 2), Decided("tx1-a")], ["half", "half"]),
+        ([*BOTH[1:], BOTH[0]], ["not committed"] * 4),
+        ([Deciding("tx1-a", "1:0", False, 1), *seen("tx1-a", 0, *VIEWS)], ["not committed"] * 2),
+        (
+            [*BOTH, Deciding("tx2-a", "1:0", True, 1), *seen("tx2-a", 0, *VIEWS)],
+            ["consumed twice"],
+        ),
+    ],
+    ids=[
+        "whole",
+        "known to be committed",
+        "a message missing",
+        "a message missing everywhere",
+        "lost",
+        "seen too early",
+        "aborted",
+        "an input twice",
+    ],
+)
+def test_a_transaction_that_is_not_whole_is_found(events: list[Event], expected: list[str]) -> None:
+    history = History(lambda: float(len(history.entries)))
+    for event in events:
+        history.add(event)
+    found = find_transaction_breaks(history.entries, VIEWS)
+    assert [each.partition(":")[0] for each in found] == expected

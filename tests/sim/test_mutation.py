@@ -22,11 +22,18 @@ def test_a_deliberate_bug_is_found(mutation: Mutation, tmp_path: Path) -> None:
     package = tmp_path / "magnetar"
     shutil.copytree(Path(magnetar.__file__).parent, package)
     mutation.apply(package)
-    command = [sys.executable, "-m", "magnetar.testing.simulation.main", str(mutation.first)]
+    command = [sys.executable, "-m", "magnetar.testing.simulation.main", "0"]
+    if mutation.focus:
+        command += ["--focus", mutation.focus]
     done = subprocess.run(
-        # The bugs are in what brokers with files have; those with bookies take longer.
-        [*command, "--count", str(SEEDS), "--first", "--files"],
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        [
+            *command,
+            "--count",
+            str(SEEDS),
+            "--first",
+            "--bookies" if mutation.on_bookies else "--files",
+        ],
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,
         check=False,

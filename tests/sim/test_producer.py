@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from magnetar.broker.administration.scalable import create_topic
+from magnetar.client.checkpoint import Checkpoint
 from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.scalable.checkpoint import Checkpoint
 from magnetar.testing.simulation.cluster import Cluster
 from tests.sim.play import PATIENCE_S, TOPIC, play, split
 
@@ -26,7 +26,7 @@ def test_what_a_sealed_segment_stored_without_a_receipt_is_not_stored_again(
 
     async def body(cluster: Cluster, client: AsyncPulsarClient) -> None:
         (broker,) = cluster.brokers
-        await broker.call(lambda service: create_topic(service, TOPIC, 1, None))
+        await broker.call(lambda service: create_topic(service.scalable, TOPIC, 1, None))
         producer = await client.producer(TOPIC.full, batching=False, send_timeout=0.0)
         await producer.send(b"first")
         sends = [await producer.submit(each.encode(), key="k") for each in MESSAGES]

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from magnetar.broker.administration.scalable import create_topic
+from magnetar.client.checkpoint import Checkpoint
 from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.scalable.checkpoint import Checkpoint
 from magnetar.testing.simulation.cluster import Cluster
 from tests.sim.play import PATIENCE_S, TOPIC, play, split
 
@@ -23,7 +23,7 @@ def test_a_reader_that_had_read_all_of_a_sealed_segment_goes_on_after_a_restart(
 
     async def body(cluster: Cluster, client: AsyncPulsarClient) -> None:
         (broker,) = cluster.brokers
-        await broker.call(lambda service: create_topic(service, TOPIC, 1, None))
+        await broker.call(lambda service: create_topic(service.scalable, TOPIC, 1, None))
         producer = await client.producer(TOPIC.full, batching=False)
         reader = await client.checkpoint_consumer(TOPIC.full, start=Checkpoint.EARLIEST)
         for number in range(3):

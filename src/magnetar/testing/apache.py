@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import Final
 
 from magnetar.testing.bookkeeper import BookieCluster
 from magnetar.testing.broker import HOST, READY_PATH, Setting, find_ports, format_setting
-from magnetar.testing.jar import ServerMissing, find_java
-from magnetar.testing.java import JavaServer
-from magnetar.testing.process import ServerFailed
+from magnetar.testing.jar import ServerMissing
+from magnetar.testing.java import JavaServer, run_java
 
 CLUSTER: Final = "c1"
 HOME_VARIABLE: Final = "PEER_HOME"
@@ -114,16 +112,13 @@ class ApacheBroker(JavaServer):
 def format_apache(bookies: BookieCluster, chroot: str = "") -> None:
     """Write what Apache brokers expect in ZooKeeper before the first of them starts."""
     store = f"zk:{bookies.zookeeper.hosts}{chroot}"
-    command = [find_java(), "-Xmx128m", "-XX:TieredStopAtLevel=1", *_OPTIONS]
-    command += ["-cp", find_pulsar_jars(), _SETUP, "--cluster", CLUSTER]
+    command = [_SETUP, "--cluster", CLUSTER]
     command += ["--metadata-store", store, "--configuration-metadata-store", store]
     command += ["--web-service-url", f"http://{HOST}:1"]
     command += ["--broker-service-url", f"pulsar://{HOST}:1"]
     ledgers = f"zk+hierarchical://{bookies.zookeeper.hosts}/ledgers"
     command += ["--existing-bk-metadata-service-uri", ledgers]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    if done.returncode:
-        raise ServerFailed(f"no metadata of a new cluster: {(done.stdout + done.stderr)[-2_000:]}")
+    run_java("apache-setup", find_pulsar_jars(), command, options=_OPTIONS)
 
 
 def find_pulsar_jars() -> str:

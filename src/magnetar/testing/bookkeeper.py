@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import atexit
 import functools
+import itertools
 import shutil
 import socket
 import struct
-import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError
+from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from magnetar.model.bookie import LEDGERS, cluster_records
 from magnetar.testing.broker import HOST, Setting, find_ports, format_setting
-from magnetar.testing.jar import find_java
-from magnetar.testing.java import JavaServer
+from magnetar.testing.java import JavaServer, run_java
 from magnetar.testing.server import Server
-from magnetar.testing.zookeeper import ZookeeperServer
+from magnetar.testing.zookeeper import ZookeeperEnsemble, ZookeeperServer
 
-LEDGERS: Final = "/ledgers"
 _MAIN: Final = "org.apache.bookkeeper.server.Main"
 _SHELL: Final = "org.apache.bookkeeper.bookie.BookieShell"
-_LAYOUT: Final = b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1"
 # Small: these bookies share a machine with each other and with a test.
 _SETTINGS: Final[Mapping[str, Setting]] = {
     "advertisedAddress": HOST,
@@ -50,11 +49,13 @@ _SETTINGS: Final[Mapping[str, Setting]] = {
     "httpServerEnabled": False,
     "nettyMaxFrameSizeBytes": 5_253_120,
     # How long a killed bookie stays listed, and how long its successor waits for that entry.
-    "zkTimeout": 5_000,
+    "zkTimeout": 4_000,
 }
-# Read entry 0 of a ledger that cannot be, in the second version of the protocol.
+# Read entry 0 of a ledger that does not exist, in the second version of the protocol.
 _QUESTION: Final = struct.pack(">iiqq", 20, 0x02020000, (1 << 62) - 1, 0)
 _ANSWER_BYTES: Final = 28
+# Where bookies are listed, those that take no more entries in the second.
+_PLACES: Final = (f"{LEDGERS}/available/", f"{LEDGERS}/available/readonly/")
 
 
 class Bookie(JavaServer):
@@ -62,7 +63,7 @@ class Bookie(JavaServer):
 
     def __init__(
         self,
-        zookeeper: ZookeeperServer,
+        zookeeper: ZookeeperServer | ZookeeperEnsemble,
         *,
         name: str = "bookie",
         home: Path | None = None,
@@ -96,9 +97,10 @@ class Bookie(JavaServer):
         return [_MAIN, "-c", str(self._configure())]
 
     def _configure(self) -> Path:
+        hosts = self._zookeeper.hosts.replace(",", ";")
         settings: dict[str, Setting] = {
             "bookiePort": self.port,
-            "metadataServiceUri": f"zk+hierarchical://{self._zookeeper.hosts}{LEDGERS}",
+            "metadataServiceUri": f"zk+hierarchical://{hosts}{LEDGERS}",
             "journalDirectories": str(self.journals),
             "ledgerDirectories": str(self.ledgers),
             **self.settings,
@@ -109,6 +111,18 @@ class Bookie(JavaServer):
         )
         return file
 
+    def launch(self) -> None:
+        """A predecessor that was killed stays listed until its session ends, and one that starts
+        meanwhile gives up after that time: it may have begun before the session's time did, which
+        begins anew with a ZooKeeper that was killed too.
+        """
+        if self.is_registered:
+            with zookeeper_client(self._zookeeper.hosts) as client:
+                for place in _PLACES:
+                    with suppress(NoNodeError):
+                        client.delete(place + self.address)
+        super().launch()
+
     @property
     def is_serving(self) -> bool:
         return self.is_registered and self._answers()
@@ -116,8 +130,7 @@ class Bookie(JavaServer):
     @property
     def is_registered(self) -> bool:
         keys = self._zookeeper.ephemeral_keys()
-        places = (f"{LEDGERS}/available/", f"{LEDGERS}/available/readonly/")
-        return any(place + self.address in keys for place in places)
+        return any(place + self.address in keys for place in _PLACES)
 
     def _answers(self) -> bool:
         try:
@@ -142,19 +155,9 @@ class Bookie(JavaServer):
 
     def shell(self, *command: str) -> str:
         """What BookKeeper's own shell prints for one command."""
-        options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]
-        options += [f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}"]
-        done = subprocess.run(
-            [
-                *(find_java(), *options, "-cp", self.class_path(), _SHELL),
-                *("-conf", str(self._configure()), *command),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        return done.stdout
+        logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}"
+        words = (_SHELL, "-conf", str(self._configure()), *command)
+        return run_java("shell", self.class_path(), words, options=(logging,))
 
 
 class BookieCluster(Server):
@@ -171,7 +174,8 @@ class BookieCluster(Server):
         self.zookeeper = ZookeeperServer(home=self.home / "zookeeper")
         self._is_synced = is_synced
         self._settings = dict(settings or {})
-        self.bookies: list[Bookie] = [self._new_bookie(number + 1) for number in range(bookies)]
+        self._numbers = itertools.count(1)
+        self.bookies: list[Bookie] = [self._new_bookie() for _ in range(bookies)]
 
     @property
     def url(self) -> str:
@@ -188,9 +192,9 @@ class BookieCluster(Server):
 
     def add_bookie(self, settings: Mapping[str, Setting] | None = None) -> Bookie:
         """One more, on an address of its own."""
-        bookie = self._new_bookie(len(self.bookies) + 1, settings)
-        self.bookies.append(bookie)
+        bookie = self._new_bookie(settings)
         bookie.start()
+        self.bookies.append(bookie)
         return bookie
 
     def bookie_at(self, address: str) -> Bookie:
@@ -203,8 +207,11 @@ class BookieCluster(Server):
         for server in servers:
             if server.running:
                 server.resume()
-            else:
-                server.launch()
+        if not self.zookeeper.running:
+            self.zookeeper.start()  # it says which bookies it still lists
+        for bookie in self.bookies:
+            if not bookie.running:
+                bookie.launch()
         for server in servers:
             server.await_serving()
 
@@ -213,8 +220,9 @@ class BookieCluster(Server):
             server.close()
         shutil.rmtree(self.home, ignore_errors=True)
 
-    def _new_bookie(self, number: int, settings: Mapping[str, Setting] | None = None) -> Bookie:
-        name = f"bookie-{number}"
+    def _new_bookie(self, settings: Mapping[str, Setting] | None = None) -> Bookie:
+        """In a directory of its own: one that an earlier bookie left has that one's cookie."""
+        name = f"bookie-{next(self._numbers)}"
         return Bookie(
             self.zookeeper,
             name=name,
@@ -226,15 +234,18 @@ class BookieCluster(Server):
 
 def format_cluster(hosts: str, root: str = LEDGERS) -> None:
     """Write what a new BookKeeper cluster has in ZooKeeper; one that is there stays as it is."""
+    with zookeeper_client(hosts) as client:
+        for path, value in cluster_records(str(uuid.uuid4()).encode()).items():
+            with suppress(NodeExistsError):
+                client.create(f"{root}/{path}", value, makepath=True)
+
+
+@contextmanager
+def zookeeper_client(hosts: str) -> Iterator[KazooClient]:
     client = KazooClient(hosts)
     client.start()
     try:
-        client.ensure_path(f"{root}/available/readonly")
-        for key, value in (("LAYOUT", _LAYOUT), ("INSTANCEID", str(uuid.uuid4()).encode())):
-            try:
-                client.create(f"{root}/{key}", value)
-            except NodeExistsError:
-                continue
+        yield client
     finally:
         client.stop()
         client.close()

@@ -23,7 +23,7 @@ from magnetar.testing.server import Server
 
 HOST: Final = "127.0.0.1"
 READY_PATH: Final = "/admin/v2/brokers/ready"
-READY_S_MAX: Final = 30.0
+READY_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 30.0
 # Below the range from which systems take the ports of outgoing connections: a port stays free
 # between crash and restart.
@@ -195,7 +195,7 @@ def format_setting(value: Setting) -> str:
 
 
 def find_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, all different."""
+    """Unused ports, all different."""
     held: list[socket.socket] = []
     try:
         while len(held) < count:
@@ -216,7 +216,7 @@ def answers_ready(web_port: int) -> bool:
     connection = http.client.HTTPConnection(HOST, web_port, timeout=5)
     try:
         connection.request("GET", READY_PATH)
-        # With authentication on, a stranger is told so: that is an answer too.
+        # With authentication on, 401 is an answer too.
         return connection.getresponse().status in (200, 401)
     except (OSError, http.client.HTTPException):
         return False

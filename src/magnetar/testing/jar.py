@@ -54,10 +54,14 @@ def listed_jars() -> tuple[Jar, ...]:
     return tuple(Jar(path, digest, int(size)) for path, digest, size in rows)
 
 
+def cache_home() -> Path:
+    """What can be fetched or made again is kept in a cache of the user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "magnetar")
+
+
 def jar_home() -> Path:
-    """Where the jars are kept: a cache of the user, unless the environment names a directory."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(os.environ.get(HOME_VARIABLE) or f"{cache}/magnetar/bookkeeper", "lib")
+    """Where the jars are kept: in the cache, unless the environment names a directory."""
+    return Path(os.environ.get(HOME_VARIABLE) or cache_home() / "bookkeeper", "lib")
 
 
 def fetch_jars(progress: Progress | None = None, jars: Sequence[Jar] = ()) -> str:

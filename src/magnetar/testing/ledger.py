@@ -1,4 +1,4 @@
-"""A ledger store that fails when it is told to, around one that does not."""
+"""A ledger store that fails on demand, around one that does not."""
 
 from __future__ import annotations
 
@@ -78,6 +78,8 @@ class FaultyLedgerStore:
     def __init__(self, inner: LedgerStore) -> None:
         self._inner = inner
         self.is_shared = inner.is_shared
+        self.is_apache_readable = inner.is_apache_readable
+        self.list_bookies = inner.list_bookies
         self._append_faults: list[BrokerError] = []
         self._create_faults: list[BrokerError] = []
         self._gate = asyncio.Event()
@@ -217,7 +219,7 @@ class FaultyLedgerStore:
     def queued_bytes(self) -> int:
         return self._inner.queued_bytes
 
-    def counters(self) -> Mapping[str, Mapping[str, int]]:
+    def counters(self) -> Mapping[str, Mapping[str, float]]:
         return self._inner.counters()
 
     async def close(self) -> None:

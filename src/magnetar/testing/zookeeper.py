@@ -7,7 +7,6 @@ import functools
 import itertools
 import os
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +16,7 @@ from typing import Final
 from kazoo.client import KazooClient
 
 from magnetar.testing.broker import HOST, find_ports
-from magnetar.testing.jar import find_java
-from magnetar.testing.java import JavaServer
+from magnetar.testing.java import JavaServer, run_java
 from magnetar.testing.server import Server
 
 _MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
@@ -68,7 +66,7 @@ class ZookeeperServer(JavaServer):
         return f"zk://{self.hosts}"
 
     def new_url(self) -> str:
-        """The address of a part of the tree that nobody has used."""
+        """The address of an unused part of the tree."""
         return f"{self.url}/test-{os.getpid()}-{next(self._roots)}"
 
     def configuration(self) -> str:
@@ -109,14 +107,8 @@ class ZookeeperServer(JavaServer):
 
     def shell(self, *command: str) -> str:
         """What ZooKeeper's own shell answers to one command."""
-        done = subprocess.run(
-            [find_java(), "-cp", self.class_path(), _SHELL, "-server", self.hosts, *command],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        return done.stdout
+        words = (_SHELL, "-server", self.hosts, *command)
+        return run_java("zookeeper-shell", self.class_path(), words)
 
     @property
     def address(self) -> str:
@@ -179,8 +171,16 @@ class ZookeeperEnsemble(Server):
         self.members = [_Member(number, peers) for number in numbers]
 
     @property
+    def hosts(self) -> str:
+        return ",".join(member.hosts for member in self.members)
+
+    @property
     def url(self) -> str:
-        return "zk://" + ",".join(member.hosts for member in self.members)
+        return f"zk://{self.hosts}"
+
+    def ephemeral_keys(self) -> set[str]:
+        """As the leader knows them."""
+        return self.leader.ephemeral_keys()
 
     @property
     def leader(self) -> ZookeeperServer:

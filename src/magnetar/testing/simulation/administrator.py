@@ -66,7 +66,7 @@ class Administrator:
 
         async def change(service: Service) -> None:
             if is_migration:
-                await migrate(service, plan.topic, force=False, segments=None)
+                await migrate(service.scalable, plan.topic, force=False, segments=None)
                 return
             controller = await service.scalable.controller(plan.topic)
             active = sorted(controller.layout.active, key=_first_hash)

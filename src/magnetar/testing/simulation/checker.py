@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from magnetar.testing.simulation.history import (
+    HEALED,
     Acknowledged,
     Asked,
     Configured,
     Confirmed,
+    Decided,
+    Deciding,
     Entry,
     Fault,
     History,
@@ -25,7 +28,7 @@ from magnetar.testing.simulation.history import (
     Sent,
     Stored,
 )
-from magnetar.testing.simulation.plan import UNKEYED
+from magnetar.testing.simulation.plan import TRANSFER, UNKEYED
 
 RING: Final = 65_536
 _UNDER_WAY_S: Final = 1.0
@@ -77,9 +80,10 @@ def find_lost(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
 
 
 def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
-    """Nothing comes again after its acknowledgement was confirmed. Nothing is stored twice unless
-    something broke; with deduplication, not even then. As long as nothing broke and the layout
-    stayed, nothing comes twice that was not asked for again.
+    """Nothing comes again after its acknowledgement was confirmed, but for what was on its way
+    then, which a parted network holds up. Nothing is stored twice unless something broke; with
+    deduplication, not even then. As long as nothing broke and the layout stayed, nothing comes
+    twice that was not asked for again.
     """
     topic, subscription = promise.topic, promise.subscription
     acknowledged: dict[str, float] = {}
@@ -87,12 +91,14 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     seen: set[str] = set()
     has_fault = has_change = False
     rewinding, rewound_s = 0, -math.inf
+    healed_s = -math.inf
     fresh: set[str] = set()
     """Received since the last rewind: an acknowledgement of an earlier delivery says nothing."""
     for entry in entries:
         match entry.event:
             case Fault():
                 has_fault = True
+                healed_s = entry.at_s if entry.event == HEALED else healed_s
             case Operated():
                 has_change = True
             case Stored(_, value) if b'"nextSegmentId"' in value:
@@ -115,7 +121,8 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                 first = stored.setdefault((key, number), message_id)
                 if first != message_id and (promise.has_deduplication or not has_fault):
                     yield f"stored twice: {where}, as {first} and as {message_id}"
-                if entry.at_s > acknowledged.get(message_id, math.inf) + _UNDER_WAY_S:
+                done_s = acknowledged.get(message_id, math.inf)
+                if entry.at_s > max(done_s, healed_s) + _UNDER_WAY_S:
                     yield f"repeated: {where} at {entry.at_s:.3f}, although acknowledged"
                 elif message_id in seen and not (has_fault or has_change):
                     yield f"repeated: {where} at {entry.at_s:.3f}, without a cause"
@@ -141,6 +148,45 @@ def find_disorder(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                     )
                 seen.add((key, number))
                 highest[key] = max(highest.get(key, -1), number)
+
+
+def find_transaction_breaks(
+    entries: Sequence[Entry], views: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    """`views` are topics with their subscriptions, which all see the same transactions: those that
+    were committed, each as a whole and not before. An input is consumed by one of them.
+    """
+    deciding: dict[str, Deciding] = {}
+    committed: set[str] = set()
+    seen: dict[tuple[str, str], dict[str, set[int]]] = {view: {} for view in views}
+    for entry in entries:
+        match entry.event:
+            case Deciding(name):
+                deciding[name] = entry.event
+            case Decided(name):
+                committed.add(name)
+            case Received(topic, subscription, _, key, number) if (topic, subscription) in seen:
+                if not key.startswith(TRANSFER):
+                    continue
+                decision = deciding.get(key)
+                if decision is None or not decision.is_commit:
+                    yield (
+                        f"not committed: {key}#{number} of {topic}, seen by {subscription}"
+                        f" at {entry.at_s:.3f}"
+                    )
+                seen[topic, subscription].setdefault(key, set()).add(number)
+    visible = committed.union(*seen.values())
+    for (topic, subscription), found in seen.items():
+        for name in sorted(visible):
+            count, sent = len(found.get(name, ())), deciding[name].sent if name in deciding else 0
+            if count != sent:
+                word = "committed" if name in committed else "seen elsewhere"
+                yield f"half: {name} was {word}; {subscription} of {topic} has {count} of {sent}"
+    consumed: dict[str, str] = {}
+    for name in sorted(visible & deciding.keys()):
+        other = consumed.setdefault(deciding[name].input, name)
+        if other != name:
+            yield f"consumed twice: {deciding[name].input}, by {other} and {name}"
 
 
 def find_unanswered(entries: Iterable[Entry]) -> Iterator[str]:

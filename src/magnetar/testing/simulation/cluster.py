@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
 
-from magnetar.broker.administration.topic_part import offer_parts
+from magnetar.broker.administration.topic_part import find_topic_parts
 from magnetar.broker.broker_call import Reply, Request
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler import make_handlers
@@ -29,7 +29,7 @@ from magnetar.testing.simulation.bookie import ROOT, SimulatedBookie
 from magnetar.testing.simulation.disk import SimulatedDisk
 from magnetar.testing.simulation.history import Fault, History, Stored
 from magnetar.testing.simulation.loop import Process, VirtualClock, VirtualLoop
-from magnetar.testing.simulation.metadata import MetadataServer, SimulatedStore
+from magnetar.testing.simulation.metadata import SESSION_S, MetadataServer, SimulatedStore
 from magnetar.testing.simulation.network import Address, Network
 from magnetar.testing.simulation.worker import SimulatedWorkers
 
@@ -50,6 +50,8 @@ _FILES: Final = FilePolicy(
 _BOOKIES: Final = BookkeeperPolicy(
     timeout_s=4.0, connect_timeout_s=2.0, quarantine_s=5.0, speculative_read_s=0.5
 )
+_SHORT_SESSION_S: Final = 5.0
+"""Where bundles move, so that a short run sees sessions that end."""
 _SILENCE_S: Final = 5.0
 _RESTART_S: Final = 1.0
 
@@ -144,7 +146,7 @@ class SimulatedBroker:
                 workers=workers,
                 link=SimulatedLink(cluster, process),
             )
-            offer_parts(service)
+            find_topic_parts(service)
             handlers = make_handlers(service)
             cluster.network.listen(Address(self.name, PORT), lambda: Connection(service, handlers))
             self.service = service
@@ -228,7 +230,12 @@ class Cluster:
         self.history = history
         self.settings = tuple(settings)
         self.network = Network(loop, random)
-        self.metadata = MetadataServer(loop, random, VirtualClock(loop, Process("metadata")))
+        self.metadata = MetadataServer(
+            loop,
+            random,
+            VirtualClock(loop, Process("metadata")),
+            _SHORT_SESSION_S if bookies else SESSION_S,
+        )
         self.metadata.tree.attach(_Recorder(self.metadata, history))  # type: ignore[arg-type]
         self.brokers = [
             SimulatedBroker(self, f"b{number}", random) for number in range(1, brokers + 1)

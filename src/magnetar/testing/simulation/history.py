@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,10 @@ class Fault:
     what: str
 
 
+HEALED: Final = Fault("the network is whole again")
+"""What was on its way arrives now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operated:
     """An operator's call and what became of it."""
@@ -109,6 +113,25 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Deciding:
+    """A client asks for the end of a transaction, within which it has `sent` so many messages to
+    each topic, and an input acknowledged.
+    """
+
+    transaction: str
+    input: str
+    is_commit: bool
+    sent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The client has the broker's word that the transaction was committed."""
+
+    transaction: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
     """A record of the metadata as it was written; b"" when it was deleted."""
 
@@ -128,6 +151,8 @@ Event: TypeAlias = (
     | Operated
     | Configured
     | Asked
+    | Deciding
+    | Decided
     | Stored
 )
 

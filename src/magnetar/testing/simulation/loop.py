@@ -20,8 +20,9 @@ from magnetar.runtime.clock import LoopClock
 
 T = TypeVar("T")
 
-STEPS_MAX: Final = 20_000_000
+STEPS_MAX: Final = 2_000_000
 _START_MS: Final = 1_700_000_000_000
+_CLEANUPS_MAX: Final = 100
 _RESOLUTION_S: Final = 1e-9
 
 
@@ -107,18 +108,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
             told()
 
     def bury(self, processes: Iterable[Process]) -> None:
-        """At the end of a run: let go of what killed processes left standing.
+        """At the end of a run: close, and let go of what killed processes left standing.
 
         Their cleanup runs here, where the world has ended, and not at some collection of garbage.
+        Tasks that it starts are those of this loop, and end with it.
         """
+        asyncio.set_event_loop(self)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a cleanup would await is not awaited
             for task in [task for process in processes for task in process.tasks]:
                 if not task.done():
-                    try:
-                        cast(Coroutine[Any, Any, Any], task.get_coro()).close()
-                    except (Exception, asyncio.CancelledError):
-                        pass  # there is no loop any more to clean up with
+                    _end(cast(Coroutine[Any, Any, Any], task.get_coro()))
+            asyncio.set_event_loop(None)
+            self.close()  # and with it goes what the cleanup has scheduled
             gc.collect()
 
     def create_task(  # type: ignore[override]
@@ -206,6 +208,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         process = _process.get()
         if process is None or process.is_alive:
             self.failures.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+
+def _end(body: Coroutine[Any, Any, Any]) -> None:
+    """Close a coroutine whose loop has ended; its cleanup may want to wait several times."""
+    for _ in range(_CLEANUPS_MAX):
+        try:
+            body.close()
+        except (Exception, asyncio.CancelledError):
+            continue
+        return
 
 
 def _owner_of(handle: asyncio.Handle) -> Process | None:

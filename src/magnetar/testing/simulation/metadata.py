@@ -35,13 +35,24 @@ T = TypeVar("T")
 
 SESSION_S: Final = 10.0
 _DELAY_S: Final = (0.0002, 0.004)
+_LOST_AFTER: Final = 5 / 6
+"""When a client gives its session up, as a share of its length."""
+_KEPT_MOST: Final = 2.0
+"""How long the server may keep it: its time begins anew when a server comes back."""
 
 
 class MetadataServer:
     """The one that all processes share. It does not fail; links to it do."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, random: Random, clock: Clock) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        random: Random,
+        clock: Clock,
+        session_s: float = SESSION_S,
+    ) -> None:
         self.tree = MemoryTree(clock)
+        self.session_s: Final = session_s
         self._numbers: Counter[str] = Counter()
         self._loop = loop
         self._random = random
@@ -56,14 +67,15 @@ class MetadataServer:
         self._numbers[prefix] += 1
         return self._numbers[prefix]
 
-    def expire_later(self, store: SimulatedStore, session: int) -> None:
-        """Unless the client is heard of within the length of a session."""
+    def expire_later(self, store: SimulatedStore, session: int, length: float = 1.0) -> None:
+        """Unless the client is heard of within the length of a session, or some more."""
         context = contextvars.Context()
-        self._loop.call_later(SESSION_S, self._expire, store, session, context=context)
+        after_s = self.session_s * length
+        self._loop.call_later(after_s, self._expire, store, session, context=context)
 
     def _expire(self, store: SimulatedStore, session: int) -> None:
         if store.session == session and not store.is_heard:
-            store.on_expired()
+            store.is_expired = True
             self.tree.drop_session(session)
 
 
@@ -82,7 +94,10 @@ class SimulatedStore:
         self.session = self._tree.open_session()
         self.is_heard = True
         """Whether the server hears of the client."""
-        self._is_expired = False
+        self.is_expired = False
+        """Whether the server has ended the session."""
+        self.has_session = True
+        """Until the client gives it up: it does so a little earlier, and the server may keep it."""
         self._is_closing = self._is_closed = False
         self._asked: list[asyncio.Future[Any]] = []
         self._arrives_at_s = 0.0
@@ -97,30 +112,36 @@ class SimulatedStore:
         if self.is_heard and not self._is_closed:
             self.is_heard = False
             self._link += 1
-            self._server.expire_later(self, self.session)
+            kept = self._random.uniform(1.0, _KEPT_MOST)
+            self._server.expire_later(self, self.session, kept)
             self._tell(SessionEvent.CONNECTION_LOST)
+            patience_s = self._server.session_s * _LOST_AFTER
+            self._loop.call_later(patience_s, self._give_up, self._link, context=self._context)
+
+    def _give_up(self, link: int) -> None:
+        if link == self._link and not self.is_heard and self.has_session:
+            self.has_session = False
+            self._tell(SessionEvent.SESSION_LOST)
 
     def reconnect(self) -> None:
         if self.is_heard or self._is_closed:
             return
         self.is_heard = True
-        if self._is_expired:
-            self._is_expired = False
+        is_lost = self.is_expired or not self.has_session
+        if self.is_expired:
             self.session = self._tree.open_session()
+        if is_lost and self.has_session:
             self._tell(SessionEvent.SESSION_LOST)
-            self._tell(SessionEvent.RECONNECTED)
+        self.is_expired, self.has_session = False, True
+        self._tell(SessionEvent.RECONNECTED)
+        if is_lost:
             self._tell(SessionEvent.SESSION_REESTABLISHED)
-        else:
-            self._tell(SessionEvent.RECONNECTED)
 
     def on_killed(self) -> None:
         self.is_heard = False
         self._is_closing = self._is_closed = True
         self._tree.detach(self)  # type: ignore[arg-type]
         self._server.expire_later(self, self.session)
-
-    def on_expired(self) -> None:
-        self._is_expired = True
 
     def _tell(self, event: SessionEvent) -> None:
         self._loop.call_soon(self._watchers.tell_session, event, context=self._context)

@@ -85,6 +85,12 @@ class Network:
         self._random.choice(open_ones).reset()
         return True
 
+    def cut_between(self, left: Process, right: Process) -> None:
+        """Reset every connection of two processes."""
+        for each in list(self._transports):
+            if each.process is left and each.peer.process is right and not each.is_closing():
+                each.reset()
+
     def on_killed(self, process: Process, *, silently: bool) -> None:
         """The peers of a killed process hear a reset; those of one without power hear nothing."""
         self._listeners = {

@@ -7,23 +7,39 @@ import errno
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, Final
 
 from magnetar.broker.administration.partition import create_partitioned
 from magnetar.broker.administration.scalable import create_topic
+from magnetar.broker.administration.topic_part import find_topic_parts
 from magnetar.broker.service import Service
 from magnetar.errors import Conflict
-from magnetar.model.name import NamespaceName
+from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import Policies
 from magnetar.testing.simulation.administrator import Administrator
 from magnetar.testing.simulation.bookie import SimulatedBookie
-from magnetar.testing.simulation.checker import Promise, find_violations
+from magnetar.testing.simulation.checker import (
+    Promise,
+    find_transaction_breaks,
+    find_violations,
+)
 from magnetar.testing.simulation.cluster import Cluster, SimulatedBroker
-from magnetar.testing.simulation.history import Fault, History
+from magnetar.testing.simulation.history import HEALED, Fault, History
 from magnetar.testing.simulation.loop import Process, Stuck, VirtualLoop
-from magnetar.testing.simulation.plan import Kind, Plan, TopicPlan, make_plan
+from magnetar.testing.simulation.plan import (
+    Focus,
+    Kind,
+    Plan,
+    TopicPlan,
+    TransferPlan,
+    add_transfer,
+    choose_ledgers,
+    make_plan,
+)
+from magnetar.testing.simulation.transfer import Transfers
 from magnetar.testing.simulation.workload import Application, Traffic
 
 QUIET_S: Final = 300.0
@@ -45,6 +61,10 @@ _SETTINGS: Final = (
     "defaultRetentionSizeInMB=-1",
     "managedLedgerMaxEntriesPerLedger=40",
     "managedLedgerMinLedgerRolloverTimeMinutes=0",
+)
+_TRANSACTIONS: Final = (
+    "transactionCoordinatorEnabled=true",
+    "transactionCoordinatorScalableTopicsParallelism=2",
 )
 _QUORUMS: Final = (
     "managedLedgerDefaultEnsembleSize",
@@ -71,12 +91,13 @@ class Outcome:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def run(seed: int, *, on_files: bool = False) -> Outcome:
-    """`on_files`: whatever the seed says, each broker has files of its own."""
+def run(seed: int, *, on_bookies: bool | None = None, focus: Focus | None = None) -> Outcome:
+    """`on_bookies`: whatever the seed says, brokers share bookies, or each has its own files."""
     random = Random(seed)
-    plan = make_plan(random)
-    if on_files:
-        plan = replace(plan, bookies=0)
+    # With a chance of its own: without transactions a seed takes the steps that it always took.
+    plan = add_transfer(make_plan(random, focus), Random(f"transfer {seed}"))
+    if on_bookies is not None:
+        plan = choose_ledgers(plan, on_bookies=on_bookies)
     loop = VirtualLoop(random)
     history = History(loop.time)
     scenario = Scenario(loop, random, history, plan)
@@ -89,7 +110,6 @@ def run(seed: int, *, on_files: bool = False) -> Outcome:
         violations += [f"unexpected failure: {each}" for each in loop.failures]
     finally:
         scenario.end()
-        loop.close()
     return Outcome(
         seed,
         plan,
@@ -111,6 +131,8 @@ class Scenario:
         auto_scale = f"scalableTopicAutoScaleEnabled={str(plan.has_auto_scale).lower()}"
         quorums = zip(_QUORUMS, plan.copies, strict=True)
         settings = (*_SETTINGS, auto_scale, *(f"{name}={number}" for name, number in quorums))
+        if plan.transfer is not None:
+            settings += _TRANSACTIONS
         self._cluster = Cluster(
             loop, random, history, brokers=plan.brokers, settings=settings, bookies=plan.bookies
         )
@@ -120,6 +142,17 @@ class Scenario:
         self._late: list[str] = []
         self._busy_until_s = 0.0
         self.traffic = Traffic()
+        self._transfers: Transfers | None = None
+        if plan.transfer is not None:
+            self._transfers = Transfers(
+                plan.transfer,
+                plan.topics[0],
+                history,
+                self.traffic,
+                random,
+                self._application,
+                self._on_step,
+            )
         self.faults = 0
 
     # ------------------------------------------------------------------ the play
@@ -129,8 +162,13 @@ class Scenario:
         await self._cluster.wait_ready()
         for topic in self._plan.topics:
             await self._prepare(topic, self._administrator.home_of(topic))
+        if self._plan.transfer is not None:
+            administrator, broker = self._administrator, self._cluster.brokers[-1]
+            await _prepare_transfer(administrator, self._plan.transfer, broker)
         self._busy_until_s = self._loop.time() + self._plan.busy_s
         producing = [task for topic in self._plan.topics for task in self._begin(topic)]
+        if self._transfers is not None:
+            self._transfers.begin()
         if self._plan.has_faults:
             for _ in range(_FAULTS_AT_ONCE):
                 self._loop.spawn(self._chaos, self._break_things(), "chaos")
@@ -140,6 +178,8 @@ class Scenario:
         self._heal()
         await asyncio.wait(producing, timeout=QUIET_S)
         await self._wait_arrived()
+        if self._transfers is not None:
+            self._late += await self._transfers.finish(QUIET_S)
         for plan in self._plan.topics:
             for broker in self._cluster.brokers:
                 self._late += await self._administrator.ask(plan, broker)
@@ -151,13 +191,16 @@ class Scenario:
 
         async def make(service: Service) -> None:
             if plan.kind is Kind.SCALABLE:
-                await create_topic(service, plan.topic, plan.parts, None)
+                # A call whose answer was lost, and which is made again, may have made it.
+                with suppress(Conflict):
+                    await create_topic(service.scalable, plan.topic, plan.parts, None)
             elif plan.parts:
                 # One broker may have made the topic, and not the partitions that others own.
                 with suppress(Conflict):
-                    await create_partitioned(service, plan.topic, plan.parts)
+                    parts = find_topic_parts(service)
+                    await create_partitioned(service, parts, plan.topic, plan.parts)
             else:
-                await service.catalog.load_topic(plan.topic, create=True)
+                await _make_topic(plan.topic, service)
 
         await self._administrator.call(broker, make)
 
@@ -200,7 +243,11 @@ class Scenario:
             for plan in self._plan.topics
             for reading, _ in plan.readings
         ]
-        return [*self._late, *find_violations(self._history, promises)]
+        found = [line for each in self._applications for line in each.failures]
+        found += [*self._late, *find_violations(self._history, promises)]
+        if self._transfers is not None:
+            found += find_transaction_breaks(self._history.entries, self._transfers.views)
+        return found
 
     def end(self) -> None:
         """Let go of everything, where it can harm nothing any more."""
@@ -216,8 +263,8 @@ class Scenario:
     async def _break_things(self) -> None:
         chances: dict[Callable[[], Awaitable[None]], int] = {
             self._cut_now: 4,
-            self._kill: 2,
-            self._cut_power: 2,
+            partial(self._end_broker, power=False): 2,
+            partial(self._end_broker, power=True): 2,
             self._part: 2,
             self._lose_metadata: 2,
             self._fail_disk: 1,
@@ -226,6 +273,7 @@ class Scenario:
         if self._cluster.bookies:
             del chances[self._fail_disk], chances[self._slow_disk]
             chances |= {self._restart_bookie: 4, self._slow_bookie: 3, self._fill_bookie: 1}
+            chances |= {self._isolate: 4 if len(self._cluster.brokers) > 1 else 0}
         while True:
             await asyncio.sleep(self._random.uniform(0.3, 5))
             if not self._is_busy:
@@ -245,6 +293,17 @@ class Scenario:
                 change = self._administrator.change_layout(plan, self._administrator.home_of(plan))
                 self._loop.spawn(self._chaos, change, "change of the layout")
 
+    def _on_step(self, chance: float) -> None:
+        """A step of a transaction is under way: a broker may die before it is done."""
+        if self._is_busy and self._plan.has_faults and self._random.random() < chance:
+            self.faults += 1
+
+            async def die_soon() -> None:
+                await asyncio.sleep(self._random.uniform(0, 0.03))
+                await self._end_broker(power=self._random.random() < 0.5)
+
+            self._loop.spawn(self._chaos, die_soon(), "death in a transaction")
+
     @property
     def _is_busy(self) -> bool:
         return self._loop.time() < self._busy_until_s
@@ -259,22 +318,13 @@ class Scenario:
         if self._cluster.network.cut_one(process):
             self._history.add(Fault("a connection is cut"))
 
-    async def _kill(self) -> None:
-        await self._restart(self._broker(), power=False)
-
-    async def _cut_power(self) -> None:
-        await self._restart(self._broker(), power=True)
-
-    async def _restart(self, victim: SimulatedBroker | SimulatedBookie, *, power: bool) -> None:
-        self._history.add(Fault(f"{victim.name} {'loses power' if power else 'is killed'}"))
-        victim.kill(power=power)
-        await asyncio.sleep(self._random.uniform(0.1, 15))
-        victim.start()
-        self._history.add(Fault(f"{victim.name} starts again"))
+    async def _end_broker(self, *, power: bool) -> None:
+        await _restart(self._broker(), self._history, self._random, power=power)
 
     async def _restart_bookie(self) -> None:
         bookie = self._random.choice(self._cluster.bookies)
-        await self._restart(bookie, power=self._random.random() < 0.5)
+        power = self._random.random() < 0.5
+        await _restart(bookie, self._history, self._random, power=power)
 
     async def _slow_bookie(self) -> None:
         bookie = self._random.choice(self._cluster.bookies)
@@ -299,7 +349,7 @@ class Scenario:
         self._cluster.network.part(frozenset(chosen))
         await asyncio.sleep(self._random.uniform(0.2, 20))
         self._cluster.network.heal()
-        self._history.add(Fault("the network is whole again"))
+        self._history.add(HEALED)
 
     async def _lose_metadata(self) -> None:
         victim = self._random.choice(self._cluster.servers)
@@ -314,6 +364,24 @@ class Scenario:
                 self._random.choice(self._plan.topics), self._broker()
             )
         await asyncio.sleep(self._random.choice((0.5, 3, 12, 15)))
+        store.reconnect()
+        self._history.add(Fault(f"{victim.name} reaches the metadata"))
+
+    async def _isolate(self) -> None:
+        """A broker loses the metadata for longer than its session, and neither its clients nor the
+        bookies. Some of the clients connect anew meanwhile, and may find that another one owns.
+        """
+        victim = self._broker()
+        store, process = victim.store, victim.process
+        if store is None or process is None:
+            return
+        self._history.add(Fault(f"{victim.name} loses the metadata and believes that it owns"))
+        store.disconnect()
+        await asyncio.sleep(self._cluster.metadata.session_s + self._random.uniform(0.1, 1))
+        some = self._random.randint(1, len(self._applications))
+        for each in self._random.sample(self._applications, some):
+            self._cluster.network.cut_between(each.process, process)
+        await asyncio.sleep(self._random.uniform(0.5, 5))
         store.reconnect()
         self._history.add(Fault(f"{victim.name} reaches the metadata"))
 
@@ -344,6 +412,30 @@ class Scenario:
             each.start()
             if each.store is not None:
                 each.store.reconnect()
+
+
+async def _restart(
+    victim: SimulatedBroker | SimulatedBookie, history: History, random: Random, *, power: bool
+) -> None:
+    history.add(Fault(f"{victim.name} {'loses power' if power else 'is killed'}"))
+    victim.kill(power=power)
+    await asyncio.sleep(random.uniform(0.1, 15))
+    victim.start()
+    history.add(Fault(f"{victim.name} starts again"))
+
+
+async def _prepare_transfer(
+    administrator: Administrator, plan: TransferPlan, broker: SimulatedBroker
+) -> None:
+    await broker.call(
+        lambda service: _make_namespace(service, plan.input.namespace, has_deduplication=True)
+    )
+    for topic in (plan.input, plan.output):
+        await administrator.call(broker, partial(_make_topic, topic))
+
+
+async def _make_topic(topic: TopicName, service: Service) -> None:
+    await service.catalog.load_topic(topic, create=True)
 
 
 async def _make_namespace(

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+from magnetar.client.checkpoint import Checkpoint
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.error import PulsarError
+from magnetar.client.message_id import EARLIEST_ID
 from magnetar.client.policy import BackoffPolicy, BatchingPolicy, ConnectionPolicy
-from magnetar.client.scalable.checkpoint import Checkpoint
-from magnetar.client.scalable.message_id import EARLIEST_ID
 from magnetar.testing.simulation.history import (
     Acknowledged,
     Confirmed,
@@ -25,11 +25,13 @@ from magnetar.testing.simulation.history import (
     Sent,
 )
 from magnetar.testing.simulation.loop import Process, VirtualClock, VirtualLoop
-from magnetar.testing.simulation.plan import Kind, ProducerPlan, Reading, TopicPlan
+from magnetar.testing.simulation.plan import ProducerPlan, Reading, TopicPlan
 
 _RETRY_S: Final = 0.5
 _PAUSE_S: Final = 0.3
 _SEND_TIMEOUT_S: Final = 30.0
+_PAUSE_SHARE: Final = 0.2
+_LEAVING_SHARE: Final = 0.05
 
 
 @dataclass(slots=True)
@@ -84,10 +86,22 @@ class Application:
         self._url = service_url
         self._random = random
         self._on_burst = on_burst
+        self._bodies: list[asyncio.Task[Any]] = []
 
     def run(self, body: Callable[[AsyncPulsarClient], Any]) -> asyncio.Task[Any]:
         """Do `body` again with a new client whenever it fails."""
-        return self._loop.spawn(self.process, self._run(body), self.name)
+        task = self._loop.spawn(self.process, self._run(body), self.name)
+        self._bodies.append(task)
+        return task
+
+    @property
+    def failures(self) -> list[str]:
+        """What ended the application, and is no error of the SDK's."""
+        return [
+            f"unexpected failure: {self.name}: {error!r}"
+            for task in self._bodies
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None
+        ]
 
     async def _run(self, body: Callable[[AsyncPulsarClient], Any]) -> None:
         while True:
@@ -119,8 +133,7 @@ class Application:
 
         async def body(client: AsyncPulsarClient) -> None:
             nonlocal left
-            make = client.classic.create_producer if topic.kind is Kind.CLASSIC else client.producer
-            producer = await make(
+            producer = await client.producer(
                 topic.name,
                 name=plan.name,
                 # A batch has one key, or the consumer of its first key would get the others too.
@@ -246,33 +259,42 @@ class Application:
     async def _consume_classic(
         self, client: AsyncPulsarClient, topic: str, reading: Reading
     ) -> None:
-        consumer = await client.classic.subscribe(
-            topic,
-            reading,
-            type=reading,
-            initial_position="earliest",
-            name=self.name,
-            ack_receipts=True,
-        )
+        """Now and then it is slow, so that it has more than it has seen, or leaves and comes back:
+        what others get meanwhile is the interesting part of a shared subscription.
+        """
         while True:
-            message = await consumer.receive()
-            assert message is not None
-            self._note_received(topic, reading, message)
-            await consumer.acknowledge(message)
-            self._note_acknowledged(topic, reading, message)
+            consumer = await client.consumer(
+                topic,
+                reading,
+                type=reading,
+                initial_position="earliest",
+                name=self.name,
+                ack_receipts=True,
+            )
+            while self._random.random() > _LEAVING_SHARE:
+                message = await consumer.receive()
+                assert message is not None
+                self._note_received(topic, reading, message)
+                if self._random.random() < _PAUSE_SHARE:
+                    await asyncio.sleep(self._random.uniform(0, _PAUSE_S))
+                await consumer.acknowledge(message)
+                self._note_acknowledged(topic, reading, message)
+            await consumer.close()
+            await asyncio.sleep(self._random.uniform(0, _PAUSE_S))
 
     def _note_received(self, topic: str, subscription: str, message: Any) -> None:
-        key, number = _parse(message)
+        key, number = parse(message)
         id_ = _id_of(message)
         self._history.add(Received(topic, subscription, self.name, key, number, id_))
         self._traffic.on_received(topic, subscription, key, number, id_)
 
     def _note_acknowledged(self, topic: str, subscription: str, message: Any) -> None:
-        key, number = _parse(message)
+        key, number = parse(message)
         self._history.add(Acknowledged(topic, subscription, key, number, _id_of(message)))
 
 
-def _parse(message: Any) -> tuple[str, int]:
+def parse(message: Any) -> tuple[str, int]:
+    """Its key, and its number among those of the key."""
     key, _, number = message.data.decode().partition("#")
     return key, int(number)
 
