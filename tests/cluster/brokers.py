@@ -19,10 +19,14 @@ from magnetar.testing.member import ClusterBroker
 from magnetar.testing.server import Server
 from tests.cluster.workload import await_true
 
-SESSION_MS = 4_000
+SESSION_MS = 3_000
+STEADY_SESSION_MS = 5_000
 SETTINGS: Mapping[str, Setting] = {
     "metadataStoreSessionTimeoutMillis": SESSION_MS,
-    "bookkeeperClientTimeoutInSeconds": 3,
+    "bookkeeperClientTimeoutInSeconds": 2,
+    # Ledgers roll over while whatever a test does happens.
+    "managedLedgerMaxEntriesPerLedger": 50,
+    "managedLedgerMinLedgerRolloverTimeMinutes": 0,
     "managedLedgerDefaultEnsembleSize": 2,
     "managedLedgerDefaultWriteQuorum": 2,
     "managedLedgerDefaultAckQuorum": 2,
@@ -30,11 +34,40 @@ SETTINGS: Mapping[str, Setting] = {
     "defaultRetentionSizeInMB": -1,
     "brokerDeleteInactiveTopicsEnabled": False,
     "scalableTopicAutoScaleEnabled": False,
+    "transactionCoordinatorEnabled": True,
 }
+NAMESPACE = "public/default"
 _TOPICS = itertools.count()
 
 
-class BrokerCluster(Server):
+class Members:
+    """The brokers of one cluster, and what is asked of those that run."""
+
+    def __init__(self, brokers: list[ClusterBroker]) -> None:
+        self.brokers = brokers
+
+    @property
+    def service_url(self) -> str:
+        return "pulsar://" + ",".join(f"{HOST}:{broker.port}" for broker in self.brokers)
+
+    @property
+    def running(self) -> list[ClusterBroker]:
+        return [broker for broker in self.brokers if broker.running]
+
+    def new_topic(self, name: str) -> str:
+        return f"persistent://public/default/{name}-{next(_TOPICS)}"
+
+    def new_scalable(self, name: str, segments: int = 2) -> str:
+        topic = f"topic://public/default/{name}-{next(_TOPICS)}"
+        with self.admin() as admin:
+            admin.scalable_topics.create(topic, segments=segments)
+        return topic
+
+    def admin(self, broker: ClusterBroker | None = None) -> AdminClient:
+        return AdminClient((broker or self.running[0]).admin_url, timeout=90.0)
+
+
+class BrokerCluster(Members, Server):
     """Brokers with a part of the ZooKeeper's tree for themselves, on bookies that others share."""
 
     def __init__(
@@ -44,18 +77,12 @@ class BrokerCluster(Server):
         self.root = f"/brokers-{os.getpid()}-{next(_TOPICS)}"
         ledgers = f"zk+hierarchical://{bookies.zookeeper.hosts}/ledgers"
         chosen = {**SETTINGS, "bookkeeperMetadataServiceUri": ledgers, **(settings or {})}
-        self.brokers = [
-            ClusterBroker(f"{bookies.url}{self.root}", name=f"broker-{number}", set=chosen)
-            for number in range(1, count + 1)
-        ]
-
-    @property
-    def service_url(self) -> str:
-        return "pulsar://" + ",".join(f"{HOST}:{broker.port}" for broker in self.brokers)
-
-    @property
-    def running(self) -> list[ClusterBroker]:
-        return [broker for broker in self.brokers if broker.running]
+        super().__init__(
+            [
+                ClusterBroker(f"{bookies.url}{self.root}", name=f"broker-{number}", set=chosen)
+                for number in range(1, count + 1)
+            ]
+        )
 
     def start(self) -> None:
         # The first one writes what all of them share.
@@ -75,21 +102,18 @@ class BrokerCluster(Server):
         for broker in self.brokers:
             broker.await_serving()
 
+    def spread(self) -> None:
+        """Give each broker bundles: those of brokers that were killed are at the others."""
+        with self.admin() as admin:
+            bounds = admin.namespaces.bundles(NAMESPACE)["boundaries"]
+            bundles = [f"{first}_{last}" for first, last in itertools.pairwise(bounds)]
+            for bundle, broker in zip(bundles, itertools.cycle(self.brokers), strict=False):
+                name = f"{HOST}:{broker.web_port}"
+                admin.namespaces.unload_bundle(NAMESPACE, bundle, destination=name)
+
     def close(self) -> None:
         for broker in self.brokers:
             broker.close()
-
-    def new_topic(self, name: str) -> str:
-        return f"persistent://public/default/{name}-{next(_TOPICS)}"
-
-    def new_scalable(self, name: str, segments: int = 2) -> str:
-        topic = f"topic://public/default/{name}-{next(_TOPICS)}"
-        with self.admin() as admin:
-            admin.scalable_topics.create(topic, segments=segments)
-        return topic
-
-    def admin(self, broker: ClusterBroker | None = None) -> AdminClient:
-        return AdminClient((broker or self.running[0]).admin_url, timeout=90.0)
 
     def owner(self, topic: str, asked: ClusterBroker | None = None) -> ClusterBroker:
         """Who serves a topic, as one broker says, or any that is there."""
@@ -104,6 +128,19 @@ class BrokerCluster(Server):
             return False
 
         await_true(look, f"{topic} has an owner that runs")
+        return found[0]
+
+    def controller(self, topic: str) -> ClusterBroker:
+        """Who runs the controller of a scalable topic, of those that are there."""
+        path = topic.replace("topic://", "/topics/") + "/controller"
+        found: list[ClusterBroker] = []
+
+        def look() -> bool:
+            name = json.loads(self.read(path) or b'""')
+            found[:] = [each for each in self.running if name == f"{HOST}:{each.web_port}"]
+            return bool(found)
+
+        await_true(look, f"{topic} has a controller that runs")
         return found[0]
 
     def keep(self, broker: ClusterBroker) -> ClusterBroker:

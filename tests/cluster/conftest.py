@@ -1,4 +1,20 @@
-"""All tests of this folder share one ZooKeeper and its bookies, which start once in a run."""
+"""Tests of this folder share servers that start once in a run: a ZooKeeper with three bookies, and
+three brokers on them. Those that need the brokers and those that do not are two groups of xdist, so
+that two workers share the waiting; each group has servers of its own.
+
+Which file kills what (SIGKILL), and during what. Ledgers of brokers roll over every 50 entries, so
+that a roll-over is under way in all of them:
+
+| killed              | publish          | split, merge, migrate | unload       | recovery     |
+| ------------------- | ---------------- | --------------------- | ------------ | ------------ |
+| owner               | fault_broker     | fault_scalable        | fault_broker | fault_broker |
+| controller's broker | fault_scalable   | fault_scalable        | fault_broker | fault_broker |
+| a bookie            | fault_bookie     | fault_bookie          | fault_bookie | ledger       |
+| leader of ZooKeeper | fault_bookie     | fault_bookie          | fault_bookie | fault_bookie |
+
+SIGSTOP beyond the session: fault_broker, fault_bookie, fault_zookeeper. A full disk, and a bookie
+that an empty one replaces: fault_bookie. Two brokers that both believe: fault_broker.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +23,19 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.testing.apache import find_pulsar_jars, format_apache
 from magnetar.testing.bookkeeper import BookieCluster, shared_bookies
-from magnetar.testing.jar import ServerMissing
-from tests.cluster.brokers import BrokerCluster
+from tests.cluster.brokers import STEADY_SESSION_MS, BrokerCluster
 
 GROUP = "bookkeeper"
+BROKER_GROUP = "brokers"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group(GROUP))
+            needs = {"brokers", "steady"} & set(getattr(item, "fixturenames", ()))
+            item.add_marker(pytest.mark.xdist_group(BROKER_GROUP if needs else GROUP))
 
 
 @pytest.fixture
@@ -40,27 +56,15 @@ def shared_brokers() -> Iterator[BrokerCluster]:
 def brokers(bookies: BookieCluster, shared_brokers: BrokerCluster) -> BrokerCluster:
     """Three brokers that serve; what an earlier test did to them is mended."""
     shared_brokers.mend()
+    shared_brokers.spread()
     return shared_brokers
 
 
 @pytest.fixture
-def rolling(bookies: BookieCluster) -> Iterator[BrokerCluster]:
-    """Two brokers that begin a new ledger after every 20 entries."""
+def steady(bookies: BookieCluster) -> BrokerCluster:
+    """Two brokers, not yet started, whose ledgers do not roll over: that takes a ZooKeeper."""
     settings = {
-        "managedLedgerMaxEntriesPerLedger": 20,
-        "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+        "managedLedgerMaxEntriesPerLedger": 1_000_000,
+        "metadataStoreSessionTimeoutMillis": STEADY_SESSION_MS,
     }
-    with BrokerCluster(bookies, 2, settings) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def apache_cluster() -> Iterator[BookieCluster]:
-    """Two bookies of its own, set up for brokers of Apache Pulsar; no ledger id is taken."""
-    try:
-        find_pulsar_jars()
-    except ServerMissing as missing:
-        pytest.skip(missing.sentence)
-    with BookieCluster(2) as cluster:
-        format_apache(cluster)
-        yield cluster
+    return BrokerCluster(bookies, 2, settings)

@@ -18,6 +18,7 @@ from magnetar import PulsarClient
 
 LIMIT_S = 90.0
 TOPIC = "persistent://public/default/orders"
+SESSION = ["--set", "metadataStoreSessionTimeoutMillis=4000"]
 COMMAND = [sys.executable, "-m", "magnetar", "cluster"]
 
 
@@ -29,7 +30,7 @@ class Up:
         self.errors = data.parent / "errors.txt"
         with self.errors.open("ab") as errors:
             self.process = subprocess.Popen(
-                [*COMMAND, "up", "--data", str(data), "--bookies", "1", "--json", *words],
+                [*COMMAND, "up", "--data", str(data), "--bookies", "1", "--json", *SESSION, *words],
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
@@ -100,6 +101,11 @@ def test_one_that_dies_is_reported_and_can_be_started_again(up: Callable[..., Up
     assert f"magnetar cluster start bookie-1 --data {cluster.data}" in told
     refused = cluster.ask("pause", "bookie-1")
     assert refused.returncode == 1 and "does not run" in refused.stderr
+    refused = cluster.ask("kill", "bookie-9")
+    assert refused.returncode == 1 and "zookeeper, bookie-1" in refused.stderr
+    second = up("--brokers", "0")
+    assert second.process.wait(LIMIT_S) == 1
+    assert "runs on" in second.errors.read_text()
 
     assert cluster.ask("start", "bookie-1").returncode == 0
     [again] = json.loads(cluster.ask("status", "--json").stdout)["bookies"]
@@ -109,50 +115,32 @@ def test_one_that_dies_is_reported_and_can_be_started_again(up: Callable[..., Up
     assert not any(is_alive(pid) for pid in document["processes"].values())
 
 
-def test_a_name_that_no_process_has_is_refused_with_those_that_are_there(
+def test_what_is_left_of_a_killed_run_is_ended_by_the_next_and_messages_are_there(
     up: Callable[..., Up],
 ) -> None:
-    cluster = up("--brokers", "0")
-    cluster.document()
-    refused = cluster.ask("kill", "bookie-9")
-    assert refused.returncode == 1
-    assert "zookeeper, bookie-1" in refused.stderr
-    second = up("--brokers", "0")
-    assert second.process.wait(LIMIT_S) == 1
-    assert "runs on" in second.errors.read_text()
-
-
-def test_what_is_left_of_a_killed_run_is_ended_by_the_next(up: Callable[..., Up]) -> None:
-    first = up("--brokers", "0")
+    first = up("--brokers", "2")
     left = first.document()
+    sent = [b"%d" % number for number in range(20)]
+    with PulsarClient(left["brokers"][0]["service"]) as client:
+        producer = client.producer(TOPIC)
+        for value in sent:
+            producer.send(value)
     first.process.kill()
     first.process.wait()
     assert all(is_alive(pid) for pid in left["processes"].values())
     assert "no cluster runs" in first.ask("status").stderr
-    second = up("--brokers", "0").document()
-    assert second["bookies"][0]["address"] == left["bookies"][0]["address"]
+
+    second = up("--brokers", "2")
+    document = second.document()
     assert not any(is_alive(pid) for pid in left["processes"].values())
-
-
-def test_messages_are_there_when_the_cluster_is_started_again(up: Callable[..., Up]) -> None:
-    first = up("--brokers", "2")
-    document = first.document()
-    sent = [b"%d" % number for number in range(20)]
-    with PulsarClient(document["brokers"][0]["service"]) as client:
-        producer = client.classic.create_producer(TOPIC)
-        for value in sent:
-            producer.send(value)
-    assert first.end(signal.SIGTERM) == 0
-    assert not any(is_alive(pid) for pid in document["processes"].values())
-
-    again = up("--brokers", "2").document()
-    assert [each["service"] for each in again["brokers"]] == [
-        each["service"] for each in document["brokers"]
-    ]
-    with PulsarClient(again["brokers"][1]["service"]) as client:
-        consumer = client.classic.subscribe(TOPIC, "all", initial_position="earliest")
+    for kind, address in (("bookies", "address"), ("brokers", "service")):
+        assert [each[address] for each in document[kind]] == [each[address] for each in left[kind]]
+    with PulsarClient(document["brokers"][1]["service"]) as client:
+        consumer = client.consumer(TOPIC, "all", initial_position="earliest")
         received = [consumer.receive(timeout=LIMIT_S) for _ in sent]
     assert [each.data for each in received if each is not None] == sent
+    assert second.end(signal.SIGTERM) == 0
+    assert not any(is_alive(pid) for pid in document["processes"].values())
 
 
 def test_a_port_that_is_taken_is_named(up: Callable[..., Up]) -> None:

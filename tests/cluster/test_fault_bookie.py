@@ -1,63 +1,161 @@
-"""Bookies that are killed, paused, full and replaced while clients work."""
+"""Bookies that are paused, killed, full and replaced while clients work and ledgers roll over."""
 
 from __future__ import annotations
 
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
 import pytest
 
-from magnetar.testing.process import ServerFailed
-from tests.cluster.brokers import BrokerCluster
-from tests.cluster.workload import Workload
+from magnetar.model.bookie import LEDGERS
+from magnetar.testing.bookkeeper import Bookie, format_cluster
+from magnetar.testing.member import ClusterBroker
+from magnetar.testing.process import ProcessServer, ServerFailed
+from magnetar.testing.zookeeper import ZookeeperEnsemble
+from tests.cluster.brokers import SETTINGS, BrokerCluster, Members
+from tests.cluster.change import DELAY_S, asking, finish_changes, plan_changes, unload_all
+from tests.cluster.workload import Workload, await_true
+
+DISK_BYTES = 96 << 20
+LIMITS = {"diskUsageThreshold": 0.95, "diskUsageWarnThreshold": 0.94}
 
 
-def test_any_bookie_may_be_killed(brokers: BrokerCluster) -> None:
-    """Two of three are left, which is what an ensemble of two needs."""
+def test_any_bookie_may_be_paused_and_killed(brokers: BrokerCluster) -> None:
+    """Two of three are left, which is what an ensemble of two needs. Entries wait for a paused one
+    until it has had its time, and then go to another.
+    """
     with Workload(brokers.service_url, brokers.new_topic("bookie")) as work:
-        for victim in brokers.bookies.bookies:
-            work.more()
-            work.fault(f"{victim.name} is killed")
-            victim.kill()
-            work.more()
-            victim.await_unlisted()
-            victim.start()
-
-
-def test_a_paused_bookie_holds_nothing_up_for_good(brokers: BrokerCluster) -> None:
-    """Entries wait for it until it has had its time, and then go to another."""
-    with Workload(brokers.service_url, brokers.new_topic("paused-bookie")) as work:
         for victim in brokers.bookies.bookies:
             work.more()
             work.fault(f"{victim.name} is paused")
             victim.pause()
-            work.more(300)
+            work.more(200)
             victim.resume()
-        work.more()
+            work.more()
+            work.fault(f"{victim.name} is killed")
+            victim.kill()
+            work.more(100)
+            victim.await_unlisted()
+            victim.start()
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[Path]:
+    """A file system of its own that is soon full."""
+    place.mkdir()
+    made = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(place)]
+    if subprocess.run(made, capture_output=True, check=False).returncode:
+        pytest.skip("no file system may be mounted here: it takes root, or CAP_SYS_ADMIN")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 def test_a_bookie_whose_disk_is_full_takes_no_more_and_serves_what_it_has(
+    brokers: BrokerCluster, tmp_path: Path
+) -> None:
+    bookies = brokers.bookies
+    with small_disk(tmp_path / "small") as disk:
+        settings = {"ledgerDirectories": str(disk), "diskCheckInterval": 500} | LIMITS
+        full = bookies.add_bookie(settings)
+        read_only = f"{LEDGERS}/available/readonly/{full.address}"
+        try:
+            with Workload(brokers.service_url, brokers.new_topic("full")) as work:
+                # The ensembles of new ledgers are the two that are left.
+                others = bookies.bookies[:2]
+                for other in others:
+                    other.stop()
+                work.more(200)
+                for other in others:
+                    other.launch()
+                for other in others:
+                    other.await_serving()
+                work.fault("the disk of a bookie is full")
+                with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+                    while True:
+                        filler.write(bytes(1 << 16))
+                await_true(
+                    lambda: read_only in bookies.zookeeper.ephemeral_keys(),
+                    "the bookie is read-only",
+                )
+                work.more(200)
+                (disk / "filler").unlink()
+                await_true(
+                    lambda: read_only not in bookies.zookeeper.ephemeral_keys(),
+                    "the bookie takes entries again",
+                )
+                work.more(100)
+        finally:
+            bookies.bookies.remove(full)
+            full.close()
+
+
+def start_together(stack: ExitStack, servers: Sequence[ProcessServer]) -> None:
+    for server in servers:
+        stack.callback(server.close)
+        server.launch()
+    for server in servers:
+        server.await_serving()
+
+
+@pytest.mark.timeout(300)
+def test_the_leader_of_three_zookeepers_and_a_bookie_are_killed_during_changes_and_recovery(
+    tmp_path: Path,
+) -> None:
+    """While clients publish: a split, a merge, a migration and the unloading of all bundles are
+    under way; then what they leave is recovered, for the owner is killed too.
+    """
+    with ExitStack() as stack:
+        ensemble = stack.enter_context(ZookeeperEnsemble())
+        format_cluster(ensemble.hosts)
+        bookies = [
+            Bookie(ensemble, name=f"bookie-{number}", home=tmp_path / str(number))
+            for number in range(3)
+        ]
+        members = [
+            ClusterBroker(ensemble.url, name=f"broker-{number}", set=SETTINGS)
+            for number in range(2)
+        ]
+        for servers in (bookies, members):
+            start_together(stack, servers)
+        brokers = Members(members)
+        changes = plan_changes(brokers)
+        works = [stack.enter_context(Workload(brokers.service_url, each)) for each in changes]
+        for work in works:
+            work.more()
+            work.fault("the leader of ZooKeeper and a bookie are killed during changes")
+        joins = [asking(brokers, members[1], change, topic) for topic, change in changes.items()]
+        joins.append(asking(brokers, members[1], unload_all, ""))
+        time.sleep(DELAY_S)
+        ensemble.leader.kill()
+        bookies[0].kill()
+        for join in joins:
+            join()
+        for work in works:
+            work.more()
+            work.fault("a broker is killed")
+        members[0].kill()
+        finish_changes(brokers, changes)
+        for work in works:
+            work.more(100)
+
+
+def test_a_bookie_that_is_read_only_takes_no_more_and_is_replaced_by_an_empty_one(
     brokers: BrokerCluster,
 ) -> None:
-    """Full disks make a bookie read-only, which it can be told to be."""
-    with Workload(brokers.service_url, brokers.new_topic("full")) as work:
-        work.more()
-        victim = brokers.bookies.bookies[0]
-        work.fault("a bookie becomes read-only")
-        victim.kill()
-        victim.await_unlisted()
-        victim.settings["forceReadOnlyBookie"] = True
-        try:
-            victim.start()
-            work.more()
-        finally:
-            del victim.settings["forceReadOnlyBookie"]
-            victim.restart()
-        work.more()
-
-
-def test_a_bookie_is_replaced_by_an_empty_one(brokers: BrokerCluster) -> None:
     bookies = brokers.bookies
     with Workload(brokers.service_url, brokers.new_topic("replaced")) as work:
         work.more()
         victim = bookies.bookies[-1]
+        work.fault("a bookie becomes read-only")
+        victim.stop()
+        victim.settings["forceReadOnlyBookie"] = True
+        victim.start()
+        work.more()
         work.fault("a bookie loses its disk")
         victim.kill()
         victim.wipe()
@@ -69,24 +167,3 @@ def test_a_bookie_is_replaced_by_an_empty_one(brokers: BrokerCluster) -> None:
         added = bookies.add_bookie()
         work.more()
         assert added.is_serving
-
-
-def test_ledgers_roll_over_while_a_bookie_dies(rolling: BrokerCluster) -> None:
-    with Workload(rolling.service_url, rolling.new_topic("rolling")) as work:
-        work.more()
-        victim = rolling.bookies.bookies[0]
-        work.fault("a bookie is killed")
-        victim.kill()
-        work.more(200)
-        victim.await_unlisted()
-        victim.start()
-        work.more(200)
-
-
-def test_the_owner_is_killed_while_ledgers_roll_over(rolling: BrokerCluster) -> None:
-    topic = rolling.new_topic("rolling-owner")
-    with Workload(rolling.service_url, topic) as work:
-        work.more(100)
-        work.fault("the owner is killed")
-        rolling.owner(topic).kill()
-        work.more(100)

@@ -3,29 +3,46 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 
-from tests.cluster.brokers import SESSION_MS, BrokerCluster
+from tests.cluster.brokers import STEADY_SESSION_MS, BrokerCluster
 from tests.cluster.workload import Workload
 
 
-def test_loaded_topics_are_served_while_zookeeper_restarts(brokers: BrokerCluster) -> None:
-    with Workload(brokers.service_url, brokers.new_topic("restart")) as work:
-        work.more()
-        work.fault("ZooKeeper is killed")
-        brokers.bookies.zookeeper.kill()
-        work.more()
-        brokers.bookies.zookeeper.start()
-        work.more()
+def test_loaded_topics_are_served_while_zookeeper_is_away_and_after_every_session_ended(
+    steady: BrokerCluster,
+) -> None:
+    """ZooKeeper may keep sessions that brokers have given up: their time begins anew with it."""
+    zookeeper = steady.bookies.zookeeper
+    with ExitStack() as stack:
+        stack.enter_context(steady)
+        topics = (steady.new_topic("restart"), steady.new_scalable("restart"))
+        works = [stack.enter_context(Workload(steady.service_url, topic)) for topic in topics]
 
+        def more(count: int = 50) -> None:
+            for work in works:
+                work.more(count)
 
-def test_nothing_is_lost_when_every_session_ends(brokers: BrokerCluster) -> None:
-    with Workload(brokers.service_url, brokers.new_topic("sessions")) as work:
-        work.more()
-        work.fault("ZooKeeper is away for longer than any session")
-        brokers.bookies.zookeeper.kill()
-        time.sleep(2 * SESSION_MS / 1000)
-        brokers.bookies.zookeeper.start()
-        work.more()
-        for broker in brokers.brokers:
+        def fault(what: str) -> None:
+            for work in works:
+                work.fault(what)
+
+        more()
+        fault("ZooKeeper is paused")
+        zookeeper.pause()
+        more(20)
+        zookeeper.resume()
+        more()
+        fault("ZooKeeper is killed")
+        zookeeper.kill()
+        more(20)
+        zookeeper.start()
+        more()
+        fault("ZooKeeper is away for longer than any session")
+        zookeeper.kill()
+        time.sleep(1.5 * STEADY_SESSION_MS / 1000)
+        zookeeper.start()
+        more()
+        for broker in steady.brokers:
             broker.await_serving()
-        work.more()
+        more()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from pathlib import Path
-
-import pytest
 
 from magnetar.ledger.store import Digest, Replication
 from magnetar.model.position import LedgerId
 from magnetar.testing.bookkeeper import BookieCluster
-from magnetar.testing.jar import fetch_jars, find_java
+from magnetar.testing.jar import fetch_jars
+from magnetar.testing.java import run_java
 from magnetar.wire.bookkeeper import DigestType
 from tests.contract.bookkeeper_place import bookkeeper_store
 from tests.unit.ledger.file_place import ONE, append, numbered, read_all
@@ -20,45 +18,27 @@ PROGRAM = Path(__file__).parent / "java" / "LedgerTool.java"
 PASSWORD = "secret"
 
 
-def run_tool(bookies: BookieCluster, *words: str) -> list[str]:
-    done = subprocess.run(
-        [
-            *(
-                find_java(),
-                "-Xmx128m",
-                "-XX:TieredStopAtLevel=1",
-                "-Djava.net.preferIPv4Stack=true",
-            ),
-            *("-cp", fetch_jars(), str(PROGRAM), bookies.zookeeper.hosts, *words),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    return done.stdout.splitlines()
+def run_tool(bookies: BookieCluster, verb: str, *words: object) -> list[str]:
+    given = (str(PROGRAM), bookies.zookeeper.hosts, verb, PASSWORD, *map(str, words))
+    return run_java("ledger-tool", fetch_jars(), given).splitlines()
 
 
-def read_by_java(bookies: BookieCluster, digest: str, ledger: LedgerId) -> tuple[str, list[bytes]]:
-    lines = run_tool(bookies, "read", digest, PASSWORD, str(ledger))
-    [last] = [each for each in lines if each.startswith("last ")]
-    entries = [each[6:].encode() for each in lines if each.startswith("entry ")]
-    return last, entries
+def read_by_java(bookies: BookieCluster, *words: object) -> list[tuple[str, list[bytes]]]:
+    """Digests and ledgers in turn; where each ends, and its entries."""
+    found: list[tuple[str, list[bytes]]] = []
+    for line in run_tool(bookies, "read", *words):
+        kind, _, text = line.partition(" ")
+        if kind == "last":
+            found.append((text, []))
+        elif kind == "entry":
+            found[-1][1].append(text.encode())
+    return found
 
 
-@pytest.mark.parametrize(
-    ("name", "digest", "ensemble"),
-    [
-        ("CRC32C", DigestType.CRC32C, Replication(3, 2, 2)),
-        ("CRC32", DigestType.CRC32, Replication(2, 2, 2)),
-        ("MAC", DigestType.HMAC, Replication(3, 3, 2)),
-    ],
-)
-def test_the_java_client_reads_what_we_sealed(
-    bookies: BookieCluster, name: str, digest: DigestType, ensemble: Replication
+def test_the_java_client_reads_what_we_sealed_and_recovers_what_we_left_open(
+    bookies: BookieCluster,
 ) -> None:
-    async def body() -> LedgerId:
+    async def seal(digest: DigestType, ensemble: Replication) -> LedgerId:
         async with bookkeeper_store(bookies, digest=digest, password=PASSWORD.encode()) as store:
             writer = await store.create(
                 term=ONE, properties={"pulsar/managed-ledger": "t/n/ü"}, replication=ensemble
@@ -67,13 +47,8 @@ def test_the_java_client_reads_what_we_sealed(
             await writer.seal()
             return writer.id
 
-    assert read_by_java(bookies, name, asyncio.run(body())) == ("last 49 1000", numbered(50))
-
-
-def test_the_java_client_recovers_what_we_left_open_after_a_bookie_was_replaced(
-    bookies: BookieCluster,
-) -> None:
-    async def body() -> LedgerId:
+    async def leave() -> LedgerId:
+        """After a bookie was replaced."""
         async with bookkeeper_store(bookies, password=PASSWORD.encode(), timeout_s=2.0) as store:
             writer = await store.create(term=ONE, properties={}, replication=Replication(2, 2, 2))
             await append(writer, numbered(20))
@@ -84,32 +59,37 @@ def test_the_java_client_recovers_what_we_left_open_after_a_bookie_was_replaced(
             await asyncio.to_thread(victim.start)
             return writer.id
 
-    assert read_by_java(bookies, "CRC32C", asyncio.run(body())) == ("last 39 800", numbered(40))
+    found = read_by_java(
+        bookies,
+        *("CRC32C", asyncio.run(seal(DigestType.CRC32C, Replication(3, 2, 2)))),
+        *("CRC32", asyncio.run(seal(DigestType.CRC32, Replication(2, 2, 2)))),
+        *("MAC", asyncio.run(seal(DigestType.HMAC, Replication(3, 3, 2)))),
+        *("CRC32C", asyncio.run(leave())),
+    )
+    sealed = ("49 1000", numbered(50))
+    assert found == [sealed, sealed, sealed, ("39 800", numbered(40))]
 
 
-@pytest.mark.parametrize(
-    ("name", "verb"), [("CRC32C", "write"), ("MAC", "leave"), ("CRC32", "leave")]
-)
-def test_we_read_and_recover_what_the_java_client_wrote(
-    bookies: BookieCluster, name: str, verb: str
-) -> None:
-    [line] = [
-        each for each in run_tool(bookies, verb, name, PASSWORD, "30") if each.startswith("ledger ")
-    ]
-    ledger = LedgerId(int(line[7:]))
+def test_we_read_and_recover_what_the_java_client_wrote(bookies: BookieCluster) -> None:
+    kinds = [("CRC32C", "close"), ("MAC", "leave"), ("CRC32", "leave")]
+    lines = run_tool(bookies, "write", *(word for kind in kinds for word in kind))
+    ledgers = [LedgerId(int(each[7:])) for each in lines if each.startswith("ledger ")]
 
-    async def body() -> None:
+    async def body(ledger: LedgerId, verb: str) -> None:
         async with bookkeeper_store(bookies) as store:
             before = await store.describe(ledger)
-            assert before.sealed == (verb == "write")
+            assert before.sealed == (verb == "close")
             assert before.properties == {"made-by": "java"}
             assert await read_all(store, ledger) == numbered(before.last + 1)
             info = await store.recover(ledger, term=ONE)
             assert (info.sealed, info.last, info.length) == (True, 29, 600)
             assert await read_all(store, ledger) == numbered(30)
 
-    asyncio.run(body())
-    assert read_by_java(bookies, name, ledger) == ("last 29 600", numbered(30))
+    again: list[object] = []
+    for (digest, verb), ledger in zip(kinds, ledgers, strict=True):
+        asyncio.run(body(ledger, verb))
+        again += [digest, ledger]
+    assert read_by_java(bookies, *again) == [("29 600", numbered(30))] * len(kinds)
 
 
 def test_the_java_client_is_told_the_end_of_an_idle_ledger(bookies: BookieCluster) -> None:
@@ -123,9 +103,7 @@ def test_the_java_client_is_told_the_end_of_an_idle_ledger(bookies: BookieCluste
             async with asyncio.timeout(60):
                 end = ""
                 while end != "end 4 4":  # the last entry itself tells of entry 3
-                    lines = await asyncio.to_thread(
-                        run_tool, bookies, "end", "CRC32C", PASSWORD, str(writer.id)
-                    )
+                    lines = await asyncio.to_thread(run_tool, bookies, "end", "CRC32C", writer.id)
                     [end] = [each for each in lines if each.startswith("end ")]
             await append(writer, numbered(1, start=5))
             assert (await writer.seal()).last == 5

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from magnetar import AsyncAdmin, AsyncPulsarClient, BatchingPolicy, Schema
+from magnetar import AsyncAdmin, AsyncPulsarClient, BatchingPolicy, Checkpoint, Schema
 from magnetar.app.give_back import run as check_given_back
 from magnetar.broker.broker_directory import BROKERS
 from magnetar.metadata.backends.zookeeper import ZookeeperStore
 from magnetar.testing.apache import ApacheBroker
-from magnetar.testing.bookkeeper import BookieCluster
+from magnetar.testing.bookkeeper import Bookie, BookieCluster
 from magnetar.testing.member import ClusterBroker
 from magnetar.testing.process import ServerFailed
+from tests.cluster.apache import apache_bookies
 
 NAMESPACE = "acme/shop"
 ORDERS = "persistent://acme/shop/orders"
@@ -26,9 +30,12 @@ KEYED = "persistent://acme/shop/keyed"
 ENDED = "persistent://acme/shop/ended"
 EMPTY = "persistent://acme/shop/a b~ü"
 FLOW = "topic://acme/shop/flow"
+UNDONE = "topic://acme/shop/undone"
 EVENTS = "persistent://acme/shop/__change_events"
+PAID = "persistent://acme/shop/paid"
+CRASHED = "persistent://other/shop/orders"
 PATIENCE_S = 30
-SILENCE_S = 0.7
+SILENCE_S = 0.3
 RETENTION = {"retentionTimeInMinutes": 60, "retentionSizeInMB": 100}
 # Many small ledgers, and records that are compressed.
 APACHE = {
@@ -37,6 +44,13 @@ APACHE = {
     "managedLedgerInfoCompressionThresholdInBytes": 64,
     "managedCursorInfoCompressionThresholdInBytes": 64,
 }
+TRANSACTIONS = {"transactionCoordinatorEnabled": True}
+
+
+@pytest.fixture(scope="module")
+def apache_cluster() -> Iterator[BookieCluster]:
+    with apache_bookies() as cluster:
+        yield cluster
 
 
 @dataclass
@@ -54,7 +68,7 @@ class History:
 
 
 async def send(client: Any, topic: str, texts: list[str], history: History, **options: Any) -> None:
-    async with client.classic.create_producer(topic, schema=Schema.STRING, **options) as producer:
+    async with client.producer(topic, schema=Schema.STRING, **options) as producer:
         sent = [await producer.submit(text, key=f"k{n % 3}") for n, text in enumerate(texts)]
         await producer.flush()
         ids = [await each for each in sent]
@@ -73,7 +87,7 @@ async def acknowledge(
 ) -> None:
     """Take everything that is owed, see that it is that, and acknowledge what was chosen."""
     owed = history.owed[topic, name]
-    async with client.classic.subscribe(
+    async with client.consumer(
         topic, name, type=kind, initial_position="earliest", ack_receipts=True
     ) as consumer:
         got = {}
@@ -97,15 +111,64 @@ async def acknowledge(
 
 
 async def subscribe(client: Any, topic: str, name: str, history: History) -> None:
-    async with client.classic.subscribe(topic, name, type="shared", initial_position="earliest"):
+    async with client.consumer(topic, name, type="shared", initial_position="earliest"):
         history.owed[topic, name] = set(history.written.get(topic, []))
 
 
 async def send_flow(client: Any, texts: list[str], history: History) -> None:
+    """The last ones in a transaction that is committed."""
     async with client.producer(FLOW) as producer:
-        for text in texts:
+        for text in texts[:-3]:
             await producer.send(text.encode(), key=text)
+        async with client.transaction() as transaction:
+            for text in texts[-3:]:
+                await producer.send(text.encode(), key=text, transaction=transaction)
     history.flow.update(texts)
+
+
+async def undo(client: Any) -> None:
+    """A message that nobody may see, before one that all do."""
+    async with client.producer(UNDONE) as producer:
+        transaction = await client.transaction()
+        await producer.send(b"undone", transaction=transaction)
+        await transaction.abort()
+        await producer.send(b"done")
+
+
+async def check_undone(client: Any, admin: AsyncAdmin) -> None:
+    """Not at Apache's brokers: they may show it while they load the segment."""
+    async with client.checkpoint_consumer(UNDONE, start=Checkpoint.EARLIEST) as consumer:
+        message = await consumer.receive(PATIENCE_S)
+        assert message is not None and message.data == b"done"
+        assert await consumer.receive(SILENCE_S) is None
+
+
+async def pay(client: Any, history: History) -> None:
+    """Transactions on a regular topic: one is committed, one aborted, and one is never ended. Each
+    writes, and acknowledges one of the first messages.
+    """
+    await subscribe(client, PAID, "till", history)
+    await send(client, PAID, [f"first-{n}" for n in range(4)], history, batching=False)
+    async with (
+        client.producer(PAID, batching=False) as producer,
+        client.consumer(PAID, "till", type="shared", ack_receipts=True) as consumer,
+    ):
+        got = [await consumer.receive(PATIENCE_S) for _ in range(4)]
+        by_text = {message.data.decode(): message for message in got}
+        ends = ("commit", "abort", "")
+        begun = [await client.transaction(scalable=False, timeout=5.0) for _ in ends]
+        for number, transaction in enumerate(begun):
+            for text in (f"paid-{number}-a", f"paid-{number}-b"):
+                await producer.send(text.encode(), transaction=transaction)
+            await consumer.acknowledge(by_text[f"first-{number}"], transaction=transaction)
+        for end, transaction in zip(ends, begun, strict=True):
+            if end:
+                await getattr(transaction, end)()
+        await producer.send(b"paid")
+    seen = ["paid-0-a", "paid-0-b", "paid"]
+    history.written[PAID] += seen
+    history.owed[PAID, "till"].update(seen)
+    history.owed[PAID, "till"].discard("first-0")
 
 
 async def drain_flow(client: Any, keep: int, history: History) -> None:
@@ -129,7 +192,7 @@ async def check(client: Any, admin: AsyncAdmin, history: History) -> None:
         if topic == PARTS:
             continue
         found, ids = [], []
-        async with client.classic.reader(topic, "earliest") as reader:
+        async with client.reader(topic, "earliest") as reader:
             while await reader.has_message_available():
                 message = await reader.read(PATIENCE_S)
                 found.append(message.data.decode())
@@ -137,7 +200,7 @@ async def check(client: Any, admin: AsyncAdmin, history: History) -> None:
         assert found == history.written[topic], topic
         if topic == ORDERS:
             assert ids == history.ids
-    assert await client.classic.count_partitions(PARTS) == 2
+    assert await client.count_partitions(PARTS) == 2
     versions = await admin.schemas.get_all(TYPED)
     assert len(versions) == 1
     assert await admin.topic_policies.get(ORDERS, "retention") == RETENTION
@@ -145,7 +208,7 @@ async def check(client: Any, admin: AsyncAdmin, history: History) -> None:
     stats = await admin.topics.internal_stats(ENDED)
     assert stats["state"] == "Terminated"
     view = {}
-    async with client.classic.reader(KEYED, "earliest", read_compacted=True) as reader:
+    async with client.reader(KEYED, "earliest", read_compacted=True) as reader:
         while await reader.has_message_available():
             message = await reader.read(PATIENCE_S)
             view[message.key] = message.data.decode()
@@ -165,7 +228,7 @@ async def fill(client: Any, admin: AsyncAdmin) -> History:
     await subscribe(client, EMPTY, "sub one/2", history)
     await subscribe(client, BATCHED, "bidx", history)
     await subscribe(client, PARTS, "both", history)
-    await send(client, ORDERS, [f"order-{n}" for n in range(45)], history, batching=None)
+    await send(client, ORDERS, [f"order-{n}" for n in range(45)], history, batching=False)
     await send(client, TYPED, ["typed"], history)
     await send(client, PARTS, [f"part-{n}" for n in range(10)], history)
     await send(client, KEYED, [f"value-{n}" for n in range(12)], history)
@@ -190,6 +253,9 @@ async def fill(client: Any, admin: AsyncAdmin) -> History:
     await drain_flow(client, 7, history)
     await admin.scalable_topics.split(FLOW, 0)
     await send_flow(client, [f"after-split-{n}" for n in range(10)], history)
+    await admin.scalable_topics.create(UNDONE, segments=1)
+    await undo(client)
+    await pay(client, history)
     return history
 
 
@@ -198,8 +264,8 @@ async def serve(client: Any, admin: AsyncAdmin, history: History, mark: str) -> 
     await check(client, admin, history)
     for (topic, name), owed in sorted(history.owed.items()):
         await acknowledge(client, topic, name, set(sorted(owed)[::4]), history)
-    for topic in (ORDERS, PARTS, KEYED, EMPTY):
-        await send(client, topic, [f"{mark}-{n}" for n in range(25)], history, batching=None)
+    for topic in (ORDERS, PARTS, KEYED, EMPTY, PAID):
+        await send(client, topic, [f"{mark}-{n}" for n in range(25)], history, batching=False)
     for (topic, name), owed in sorted(history.owed.items()):
         await acknowledge(client, topic, name, set(sorted(owed)[1::5]), history)
     await admin.topics.compact(KEYED)
@@ -229,44 +295,47 @@ async def with_clients(broker: Any, body: Any, *given: Any) -> Any:
 def test_a_cluster_goes_from_apache_to_us_and_back(
     apache_cluster: BookieCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    apache = ApacheBroker(apache_cluster, set=APACHE)
+    apache = ApacheBroker(apache_cluster, set=APACHE | TRANSACTIONS)
     with apache:
         history = asyncio.run(with_clients(apache, fill))
         apache.stop()
-    with ClusterBroker(apache_cluster.url) as ours:
+    with ClusterBroker(apache_cluster.url, set=TRANSACTIONS) as ours:
         asyncio.run(with_clients(ours, serve, history, "ours"))
+        asyncio.run(with_clients(ours, check_undone))
         assert check_given_back(metadata=apache_cluster.url) == 1
         assert "is running" in capsys.readouterr().out
         ours.stop()
     assert check_given_back(metadata=apache_cluster.url) == 0
-    again = ApacheBroker(apache_cluster, name="apache-again", set=APACHE)
+    again = ApacheBroker(apache_cluster, name="apache-again", set=APACHE | TRANSACTIONS)
     with again:
         asyncio.run(with_clients(again, serve, history, "theirs"))
         again.stop()
-    with ClusterBroker(apache_cluster.url) as ours:
+    with ClusterBroker(apache_cluster.url, set=TRANSACTIONS) as ours:
         asyncio.run(with_clients(ours, serve, history, "ours again"))
+        asyncio.run(with_clients(ours, check_undone))
+        ours.stop()
 
 
 async def serve_orders(client: Any, admin: AsyncAdmin, history: History, mark: str) -> None:
     """All messages and positions of one topic; then more, half of it acknowledged."""
-    async with client.classic.reader(ORDERS, "earliest") as reader:
+    async with client.reader(CRASHED, "earliest") as reader:
         found = []
         while await reader.has_message_available():
             found.append((await reader.read(PATIENCE_S)).data.decode())
-    assert found == history.written[ORDERS]
-    await send(client, ORDERS, [f"{mark}-{n}" for n in range(25)], history, batching=None)
+    assert found == history.written[CRASHED]
+    await send(client, CRASHED, [f"{mark}-{n}" for n in range(25)], history, batching=False)
     await acknowledge(
-        client, ORDERS, "billing", set(sorted(history.owed[ORDERS, "billing"])[::2]), history
+        client, CRASHED, "billing", set(sorted(history.owed[CRASHED, "billing"])[::2]), history
     )
 
 
 async def begin_orders(client: Any, admin: AsyncAdmin) -> History:
     history = History()
-    await admin.tenants.create("acme", allowed_clusters=["c1"])
-    await admin.namespaces.create(NAMESPACE)
-    await admin.namespaces.set_policy(NAMESPACE, "retention", RETENTION)
-    await subscribe(client, ORDERS, "billing", history)
-    history.written[ORDERS] = []
+    await admin.tenants.create("other", allowed_clusters=["c1"])
+    await admin.namespaces.create("other/shop")
+    await admin.namespaces.set_policy("other/shop", "retention", RETENTION)
+    await subscribe(client, CRASHED, "billing", history)
+    history.written[CRASHED] = []
     await serve_orders(client, admin, history, "first")
     return history
 
@@ -286,9 +355,10 @@ def test_a_broker_that_was_killed_is_followed_by_one_of_the_other_kind(
     apache_cluster: BookieCluster,
 ) -> None:
     """Ledgers are open then, and the last states of cursors are in ledgers of their own."""
-    url, short = apache_cluster.url, {"metadataStoreSessionTimeoutMillis": 6_000}
+    url, short = apache_cluster.url, {"metadataStoreSessionTimeoutMillis": 3_000}
     # Every acknowledgement is stored before it is answered.
     settings = APACHE | short | {"managedLedgerDefaultMarkDeleteRateLimit": 0}
+    asyncio.run(await_unlisted(url))
     with ApacheBroker(apache_cluster, set=settings) as apache:
         history = asyncio.run(with_clients(apache, begin_orders))
         with pytest.raises(ServerFailed, match="brokers of Apache Pulsar run on"):
@@ -302,3 +372,25 @@ def test_a_broker_that_was_killed_is_followed_by_one_of_the_other_kind(
     assert check_given_back(metadata=url) == 0
     with ApacheBroker(apache_cluster, name="apache-again", set=settings) as again:
         asyncio.run(with_clients(again, serve_orders, history, "theirs"))
+
+
+def test_a_zookeeper_that_lost_its_data_is_refused_and_bookies_keep_theirs(
+    apache_cluster: BookieCluster,
+) -> None:
+    zookeeper, (bookie, *_) = apache_cluster.zookeeper, apache_cluster.bookies
+    bookie.stop()
+    kept = list_files(bookie)
+    zookeeper.kill()
+    shutil.rmtree(zookeeper.home / "data")
+    zookeeper.start()
+    with pytest.raises(ServerFailed, match="ZooKeeper has lost its data: restore it from"):
+        ClusterBroker(apache_cluster.url).start()
+    with pytest.raises(ServerFailed, match="InvalidCookie"):
+        bookie.start()
+    assert list_files(bookie) == kept
+
+
+def list_files(bookie: Bookie) -> dict[Path, int]:
+    """Where entries are, with their sizes."""
+    found = (*bookie.ledgers.rglob("*.log"), *bookie.ledgers.rglob("*.idx"))
+    return {each: each.stat().st_size for each in found}

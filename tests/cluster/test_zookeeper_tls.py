@@ -1,4 +1,4 @@
-"""Metadata over TLS, on a ZooKeeper that asks for a certificate."""
+"""Metadata over TLS, on a ZooKeeper that asks for a certificate or a login."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from magnetar.runtime.configuration import Configuration
 from magnetar.testing.broker import find_ports
 from magnetar.testing.zookeeper import ZookeeperServer
 from tests.authority import Authority
+
+MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
 
 
 class TlsZookeeper(ZookeeperServer):
@@ -88,12 +90,59 @@ def test_metadata_goes_over_tls_and_a_stranger_is_refused(tmp_path: Path) -> Non
         asyncio.run(body(f"zk://localhost:{server.secure_port}/chroot"))
 
 
+class LoginZookeeper(ZookeeperServer):
+    """Takes only those who log in."""
+
+    def configuration(self) -> str:
+        lines = (
+            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+            "enforce.auth.enabled=true",
+            "enforce.auth.schemes=sasl",
+        )
+        return super().configuration() + "\n".join(lines) + "\n"
+
+    def arguments(self) -> list[str]:
+        file = self.home / "server.jaas"
+        file.write_text(f'Server {{ {MODULE} required user_broker="secret"; }};\n')
+        return [f"-Djava.security.auth.login.config={file}", *super().arguments()]
+
+
+def describe_login(home: Path, user: str, password: str) -> str:
+    jaas, file = home / f"{user}.jaas", home / f"{user}.conf"
+    jaas.write_text(
+        f'// as Pulsar has it\nClient {{\n  {MODULE} required\n  username="{user}"\n'
+        f'  password="{password}";\n}};\n'
+    )
+    file.write_text(f"java.security.auth.login.config={jaas}\n")
+    return str(file)
+
+
+def test_a_broker_logs_in_with_the_password_of_its_jaas_file(tmp_path: Path) -> None:
+    known = describe_login(tmp_path, "broker", "secret")
+    wrong = describe_login(tmp_path, "stranger", "secret")
+
+    async def body(server: ZookeeperServer) -> None:
+        async with AsyncExitStack() as stack:
+            store = await open_store(stack, server.new_url(), known)
+            await store.put("/a", b"x", expect=ABSENT)
+            await asyncio.to_thread(server.restart)  # the session goes on, and logs in again
+            found = await store.get("/a")
+            assert found is not None and found.value == b"x"
+            with pytest.raises(StoreUnavailable, match="No login at ZooKeeper"):
+                await open_store(stack, server.new_url(), wrong)
+
+    with LoginZookeeper(home=tmp_path / "zookeeper") as server:
+        asyncio.run(body(server))
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
         ("zookeeper.client.secure=true\nzookeeper.ssl.keyStore.location=/nowhere", "/nowhere"),
         ("zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location={file}", "not PEM"),
-        ("zookeeper.sasl.client=true", "SASL"),
+        ("zookeeper.sasl.client=true", "JAAS"),
+        ("java.security.auth.login.config=/nowhere", "/nowhere"),
+        ("java.security.auth.login.config={file}", "Kerberos"),
     ],
 )
 def test_a_file_that_cannot_be_followed_is_refused_by_name(

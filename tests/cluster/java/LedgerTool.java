@@ -5,7 +5,7 @@ import org.apache.bookkeeper.client.LedgerEntry;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 
-/** Apache BookKeeper's own client: write a ledger, leave one open, recover and print one. */
+/** Apache BookKeeper's own client: write ledgers, leave some open, recover and print them. */
 public class LedgerTool {
     public static void main(String[] words) {
         int code = 0;
@@ -24,33 +24,43 @@ public class LedgerTool {
         settings.setMetadataServiceUri("zk+hierarchical://" + words[0] + "/ledgers");
         settings.setUseV2WireProtocol(!words[1].equals("end"));
         BookKeeper client = new BookKeeper(settings);
-        BookKeeper.DigestType digest = BookKeeper.DigestType.valueOf(words[2]);
-        byte[] password = words[3].getBytes();
-        if (words[1].equals("end")) {
-            LedgerHandle ledger =
-                client.openLedgerNoRecovery(Long.parseLong(words[4]), digest, password);
-            System.out.println("end " + ledger.readLastConfirmed()
-                + " " + ledger.readExplicitLastConfirmed());
-            return;
-        }
-        if (words[1].equals("read")) {
-            LedgerHandle ledger = client.openLedger(Long.parseLong(words[4]), digest, password);
-            System.out.println("last " + ledger.getLastAddConfirmed() + " " + ledger.getLength());
-            Enumeration<LedgerEntry> entries = ledger.getLastAddConfirmed() < 0
-                ? java.util.Collections.emptyEnumeration()
-                : ledger.readEntries(0, ledger.getLastAddConfirmed());
-            while (entries.hasMoreElements()) {
-                System.out.println("entry " + new String(entries.nextElement().getEntry()));
+        byte[] password = words[2].getBytes();
+        // Pairs of words: a digest and a ledger, or a digest and what to do with a new ledger.
+        for (int place = 3; place < words.length; place += 2) {
+            BookKeeper.DigestType digest = BookKeeper.DigestType.valueOf(words[place]);
+            String what = words[place + 1];
+            switch (words[1]) {
+                case "end" -> end(client.openLedgerNoRecovery(Long.parseLong(what), digest, password));
+                case "read" -> read(client.openLedger(Long.parseLong(what), digest, password));
+                default -> write(client, digest, password, what.equals("close"));
             }
+        }
+    }
+
+    static void end(LedgerHandle ledger) throws Exception {
+        System.out.println("end " + ledger.readLastConfirmed()
+            + " " + ledger.readExplicitLastConfirmed());
+    }
+
+    static void read(LedgerHandle ledger) throws Exception {
+        System.out.println("last " + ledger.getLastAddConfirmed() + " " + ledger.getLength());
+        if (ledger.getLastAddConfirmed() < 0) {
             return;
         }
-        int count = Integer.parseInt(words[4]);
+        Enumeration<LedgerEntry> entries = ledger.readEntries(0, ledger.getLastAddConfirmed());
+        while (entries.hasMoreElements()) {
+            System.out.println("entry " + new String(entries.nextElement().getEntry()));
+        }
+    }
+
+    static void write(BookKeeper client, BookKeeper.DigestType digest, byte[] password,
+            boolean isClosed) throws Exception {
         LedgerHandle ledger = client.createLedger(3, 2, 2, digest, password,
             Map.of("made-by", "java".getBytes()));
-        for (int number = 0; number < count; number++) {
+        for (int number = 0; number < 30; number++) {
             ledger.addEntry(String.format("%020d", number).getBytes());
         }
-        if (words[1].equals("write")) {
+        if (isClosed) {
             ledger.close();
         }
         System.out.println("ledger " + ledger.getId());
