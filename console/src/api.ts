@@ -33,28 +33,43 @@ async function check(response: Response): Promise<Response> {
   throw new Refused(response.status, reason);
 }
 
-async function send(method: string, path: string, body?: unknown): Promise<Response> {
-  const init: RequestInit = { method, headers: headers(), credentials: "omit", redirect: "error" };
-  if (body !== undefined) {
-    init.body = JSON.stringify(body);
-    init.headers = headers({ "content-type": "application/json" });
-  }
-  let response: Response;
+/** Raise Refused without a status when nothing comes back. */
+async function ask(method: string, path: string, body?: string): Promise<Response> {
+  const kind: Record<string, string> = body === undefined ? {} : { "content-type": "application/json" };
   try {
-    response = await fetch(path, init);
+    return await fetch(path, { method, headers: headers(kind), credentials: "omit", redirect: "error", body });
   } catch {
     throw new Refused(0, "The broker does not answer, or it sends this call to another broker");
   }
-  return check(response);
+}
+
+async function send(method: string, path: string, body?: unknown): Promise<Response> {
+  return check(await ask(method, path, body === undefined ? undefined : JSON.stringify(body)));
+}
+
+export interface Exchange {
+  status: number;
+  text: string;
+}
+
+/** A call whatever it answers: for the page that shows calls as they are. */
+export async function exchange(method: string, path: string, body?: string): Promise<Exchange> {
+  try {
+    const response = await ask(method, path, body);
+    const text = await response.text();
+    try {
+      return { status: response.status, text: JSON.stringify(JSON.parse(text), null, 2) };
+    } catch {
+      return { status: response.status, text };
+    }
+  } catch (error) {
+    return { status: 0, text: error instanceof Error ? error.message : String(error) };
+  }
 }
 
 export async function get<T>(path: string): Promise<T> {
   const text = await (await send("GET", path)).text();
   return (text === "" ? null : JSON.parse(text)) as T;
-}
-
-export async function getText(path: string): Promise<string> {
-  return (await send("GET", path)).text();
 }
 
 export async function put(path: string, body?: unknown): Promise<void> {
@@ -68,6 +83,11 @@ export async function post<T = unknown>(path: string, body?: unknown): Promise<T
 
 export async function remove(path: string): Promise<void> {
   await send("DELETE", path);
+}
+
+/** By a method that a description names. */
+export async function call(method: string, path: string, body?: unknown): Promise<void> {
+  await send(method, path, body);
 }
 
 export type Connection = "connecting" | "live" | "lost";

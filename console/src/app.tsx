@@ -6,7 +6,9 @@ import { Brokers, Clients, Configuration } from "./broker";
 import { NamespacePage, Tenants } from "./tenants";
 import { Overview } from "./overview";
 import { Reports } from "./reports";
+import { Rest } from "./rest";
 import { TopicPage } from "./topic";
+import { Transactions } from "./transactions";
 import { Topics } from "./topics";
 import { Note } from "./ui";
 
@@ -20,14 +22,17 @@ export interface Session {
   brokerId: string;
 }
 
-const PAGES: [string, string, boolean][] = [
-  ["overview", "Overview", false],
-  ["topics", "Topics", false],
-  ["tenants", "Tenants", false],
-  ["clients", "Clients", true],
-  ["brokers", "Brokers", true],
-  ["configuration", "Configuration", true],
-  ["reports", "Reports", false],
+/** [page, its name, whether it is for super-users alone, the lines of its sign] */
+const PAGES: [string, string, boolean, string][] = [
+  ["overview", "Overview", false, "M3 13a7 7 0 0 1 14 0M10 13l3-4"],
+  ["topics", "Topics", false, "M3 5h14M3 10h14M3 15h9"],
+  ["tenants", "Tenants", false, "M3 16V7l5-3v12M8 16V8l9 3v5M3 16h14"],
+  ["clients", "Clients", true, "M4 5h12v8H4zM8 16h4M10 13v3"],
+  ["brokers", "Brokers", true, "M4 4h12v5H4zM4 11h12v5H4zM7 6.5h.1M7 13.5h.1"],
+  ["transactions", "Transactions", true, "M4 7h11l-3-3M16 13H5l3 3"],
+  ["configuration", "Configuration", true, "M4 6h6M14 6h2M12 4v4M4 14h2M10 14h6M8 12v4"],
+  ["rest", "REST", true, "M7 5l-4 5 4 5M13 5l4 5-4 5"],
+  ["reports", "Reports", false, "M5 3h7l3 3v11H5zM8 14v-3M10.5 14V8M13 14v-2"],
 ];
 
 function usePath(): string[] {
@@ -137,6 +142,10 @@ function Page(props: { path: string[]; session: Session }) {
       return <Brokers />;
     case "configuration":
       return <Configuration />;
+    case "transactions":
+      return <Transactions />;
+    case "rest":
+      return <Rest />;
     case "reports":
       return <Reports />;
     default:
@@ -191,8 +200,11 @@ function App() {
           <img src="/console/icon.svg" alt="" /> Magnetar
         </a>
         <nav aria-label="Pages">
-          {PAGES.filter(([, , isForSuper]) => session.isSuper || !isForSuper).map(([id, label]) => (
+          {PAGES.filter(([, , isForSuper]) => session.isSuper || !isForSuper).map(([id, label, , sign]) => (
             <a key={id} href={`#/${id}`} aria-current={active === id ? "page" : undefined}>
+              <svg class="sign" viewBox="0 0 20 20" aria-hidden="true">
+                <path d={sign} />
+              </svg>
               {label}
             </a>
           ))}

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { post, remove, topicLink } from "./api";
 import { bytes, count, moment, short, whole } from "./format";
-import { Badge, Card, Dialog, Field, Note, Stat, Table, useGet } from "./ui";
+import { Badge, Card, Dialog, Field, Note, Stat, Table, Value, useGet } from "./ui";
 
 interface Attached {
   topic: string;
@@ -18,6 +18,8 @@ interface Client {
   producers: Attached[];
   consumers: Attached[];
 }
+
+const OPEN_MAX = 8;
 
 function link(topic: string) {
   const shown = topic.startsWith("segment://") ? topic.replace(/^segment:/, "topic:").replace(/\/[^/]+$/, "") : topic;
@@ -66,25 +68,30 @@ export function Clients() {
             keyOf={(client) => client.address}
             empty="Nobody is connected."
             columns={[
-              { name: "Address", show: (client) => client.address },
+              { name: "Address", show: (client) => <code class="key">{client.address.replace(/^\//, "")}</code> },
               { name: "Client", show: (client) => <>{client.version || "unnamed"} {client.isScalable ? <Badge tone="good">V5</Badge> : <Badge tone="warn">v4</Badge>}</> },
               { name: "Role", show: (client) => client.role ?? "—" },
               {
                 name: "Attached",
                 show: (client) => (
-                  <ul class="plain">
-                    {client.producers.slice(0, 20).map((each) => (
-                      <li key={`p${each.topic}${each.name}`}>
-                        producer {each.name} of {link(each.topic)}
-                      </li>
-                    ))}
-                    {client.consumers.slice(0, 20).map((each) => (
-                      <li key={`c${each.topic}${each.name}${each.subscription}`}>
-                        consumer {each.name} of {each.subscription} on {link(each.topic)}
-                      </li>
-                    ))}
-                    {client.producers.length + client.consumers.length > 40 && <li>… and more</li>}
-                  </ul>
+                  <details open={client.producers.length + client.consumers.length <= OPEN_MAX}>
+                    <summary>
+                      {count(client.producers.length, "producer")}, {count(client.consumers.length, "consumer")}
+                    </summary>
+                    <ul class="plain">
+                      {client.producers.slice(0, 20).map((each) => (
+                        <li key={`p${each.topic}${each.name}`}>
+                          producer <strong>{each.name}</strong> of {link(each.topic)}
+                        </li>
+                      ))}
+                      {client.consumers.slice(0, 20).map((each) => (
+                        <li key={`c${each.topic}${each.name}${each.subscription}`}>
+                          consumer <strong>{each.name}</strong> of {each.subscription} on {link(each.topic)}
+                        </li>
+                      ))}
+                      {client.producers.length + client.consumers.length > 40 && <li>… and more</li>}
+                    </ul>
+                  </details>
                 ),
               },
             ]}
@@ -115,6 +122,8 @@ export function Brokers() {
   const brokers = useGet<string[]>("/admin/v2/brokers");
   const leader = useGet<{ brokerId: string }>("/admin/v2/brokers/leaderBroker");
   const report = useGet<Report>("/admin/v2/broker-stats/load-report");
+  const overview = useGet<{ brokerId: string; brokers?: Record<string, { bookies?: Record<string, Record<string, number>> }> }>("/console/api/overview");
+  const bookies = overview.value?.brokers?.[overview.value.brokerId]?.bookies ?? {};
   return (
     <>
       <div class="head">
@@ -164,6 +173,19 @@ export function Brokers() {
             </ul>
           </Card>
         )}
+        {Object.keys(bookies).length > 0 && (
+          <Card title="Bookies, as this broker sees them" wide>
+            <Table
+              label="Bookies"
+              rows={Object.entries(bookies).sort()}
+              keyOf={([name]) => name}
+              columns={[
+                { name: "Bookie", show: ([name]) => <code>{name}</code> },
+                ...Object.keys(Object.values(bookies)[0]).map((field) => ({ name: field.replaceAll("_", " "), isNumber: true, show: ([, counts]: [string, Record<string, number>]) => whole(counts[field] ?? 0) })),
+              ]}
+            />
+          </Card>
+        )}
       </div>
     </>
   );
@@ -204,17 +226,39 @@ export function Configuration() {
           <input type="checkbox" checked={onlyChanged} onChange={(event) => setOnlyChanged(event.currentTarget.checked)} /> only those that differ from the default
         </label>
       </div>
-      <p />
       <Card>
         <Table
           label="Keys"
           rows={rows}
           keyOf={(key) => key.name}
           columns={[
-            { name: "Key", show: (key) => <code>{key.name}</code> },
-            { name: "Value", show: (key) => (key.value === key.default ? <span>{key.value || "—"}</span> : <strong>{key.value || "—"}</strong>) },
-            { name: "Default", show: (key) => key.default || "—" },
-            { name: "What it does", show: (key) => key.meaning },
+            {
+              name: "Key",
+              show: (key) => (
+                <>
+                  <code class="key">{key.name}</code>
+                  <br />
+                  <small>{key.meaning}</small>
+                </>
+              ),
+            },
+            {
+              name: "Value",
+              show: (key) =>
+                key.value === key.default ? (
+                  <Value value={key.value} />
+                ) : (
+                  <>
+                    <strong>
+                      <Value value={key.value} />
+                    </strong>
+                    <br />
+                    <small>
+                      default: <Value value={key.default} />
+                    </small>
+                  </>
+                ),
+            },
             {
               name: "Actions",
               show: (key) =>
@@ -227,7 +271,7 @@ export function Configuration() {
                       setWanted(key.value);
                     }}
                   >
-                    Change <span class="soft">{key.name}</span>
+                    Change <span class="hidden">{key.name}</span>
                   </button>
                 ),
             },

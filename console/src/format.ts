@@ -41,6 +41,11 @@ export function seconds(value: number): string {
   return `${Math.floor(value / 86_400)} d ${Math.floor((value % 86_400) / 3600)} h`;
 }
 
+/** Of something that is quick: 0.4 ms. */
+export function span(value: number): string {
+  return value < 0.01 ? `${(value * 1000).toFixed(1)} ms` : seconds(value);
+}
+
 export function moment(ms: number | undefined): string {
   if (!ms || ms < 0) return "never";
   const at = new Date(ms);
@@ -52,14 +57,10 @@ export function ago(ms: number | undefined, now: number): string {
   return !ms || ms < 0 ? "never" : `${seconds(Math.max(0, (now - ms) / 1000))} ago`;
 }
 
-export function percent(share: number): string {
-  return `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
-}
-
 export function lag(value: number, isExact: boolean): string {
   return value === 0 ? "0" : `${isExact ? "" : "≈ "}${whole(value)}`;
 }
 
-export function count(value: number, one: string): string {
-  return `${whole(value)} ${one}${value === 1 ? "" : "s"}`;
+export function count(value: number, one: string, many = `${one}s`): string {
+  return `${whole(value)} ${value === 1 ? one : many}`;
 }

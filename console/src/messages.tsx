@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { consolePath, post, type Topic } from "./api";
-import { bytes, moment } from "./format";
+import { bytes, count, moment } from "./format";
 import { Card, Dialog, Field, Json, Note, Pairs, useGet } from "./ui";
 
 interface Message {
@@ -24,6 +24,7 @@ interface Message {
 }
 
 interface Page {
+  part: string;
   messages: Message[];
   next: string;
   isEnd: boolean;
@@ -53,7 +54,7 @@ export function Messages(props: { topic: Topic; rights: Set<string> }) {
     <Card
       title="Messages"
       actions={
-        props.rights.has("schemas.upload") && (
+        props.rights.has("schemas.upload") /* as publishing, it needs the right to produce */ && (
           <button type="button" onClick={() => setPublishing(true)}>
             Publish one
           </button>
@@ -84,6 +85,7 @@ export function Messages(props: { topic: Topic; rights: Set<string> }) {
           <Field label="In">
             {(id) => (
               <select id={id} value={part} onChange={(event) => setPart(event.currentTarget.value)}>
+                <option value="">where the key goes</option>
                 {value!.parts.map((each) => (
                   <option key={each} value={each}>
                     {each.split("/").at(-1)}
@@ -101,7 +103,7 @@ export function Messages(props: { topic: Topic; rights: Set<string> }) {
       {value && (
         <>
           <p class="soft">
-            {value.entries} entries, from {value.first} to {value.last}. Looking does not acknowledge anything.
+            {value.parts.length > 1 && <><code>{value.part.split("/").at(-1)}</code>: </>}{count(value.entries, "entry", "entries")}, from {value.first} to {value.last}. Looking does not acknowledge anything.
           </p>
           <div class="messages">
             {value.messages.map((message) => (

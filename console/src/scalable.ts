@@ -37,6 +37,8 @@ export interface Subscription {
   waiting?: unknown[];
   msgBacklog?: number;
   backlog?: Record<string, number>;
+  lag?: Record<string, number>;
+  isLagEstimated?: boolean;
 }
 
 export interface Change {
@@ -85,7 +87,6 @@ export interface ScalableState {
   };
   explain: { scaling: string[]; subscriptions: Record<string, unknown> };
   decisions: Decision[];
-  messagesPerEntry: Record<string, number>;
 }
 
 export function segmentsOf(state: ScalableState): Segment[] {
@@ -117,17 +118,21 @@ export function heatOf(stats: SegmentStats | undefined, policy: ScalePolicy): nu
 
 /** Messages that a subscription, or the slowest of all, has not acknowledged of a segment. */
 export function lagOf(state: ScalableState, segment: number, subscription = ""): number {
-  const perEntry = state.messagesPerEntry[segment] ?? 1;
-  const chosen = Object.entries(state.stats.subscriptions).filter(([name]) => subscription === "" || name === subscription);
-  return Math.round(Math.max(0, ...chosen.map(([, each]) => each.backlog?.[segment] ?? 0)) * perEntry);
+  return Math.max(0, ...chosen(state, subscription).map((each) => each.lag?.[segment] ?? 0));
+}
+
+function chosen(state: ScalableState, subscription: string): Subscription[] {
+  return Object.entries(state.stats.subscriptions)
+    .filter(([name]) => subscription === "" || name === subscription)
+    .map(([, each]) => each);
 }
 
 export function totalLag(state: ScalableState, subscription: string): number {
   return segmentsOf(state).reduce((sum, each) => sum + lagOf(state, each.segmentId, subscription), 0);
 }
 
-export function isLagExact(state: ScalableState): boolean {
-  return Object.values(state.messagesPerEntry).every((each) => each === 1);
+export function isLagExact(state: ScalableState, subscription = ""): boolean {
+  return chosen(state, subscription).every((each) => !each.isLagEstimated);
 }
 
 export interface CoolDown {

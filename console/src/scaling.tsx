@@ -166,19 +166,20 @@ export function Scaling(props: { topic: Topic; state: ScalableState; rights: Set
         )}
       </Card>
       <Card title="Why it is so">
+        <p>{state.explain.scaling[0]}</p>
         <ul>
-          {state.explain.scaling.map((sentence) => (
+          {state.explain.scaling.slice(1).map((sentence) => (
             <li key={sentence}>{sentence}</li>
           ))}
         </ul>
+        <h3>Cool-downs</h3>
         {coolDowns(state).map((each) => (
-          <div key={each.kind}>
-            <small>
-              {each.leftS > 0 ? `The next ${each.kind} by load: in ${seconds(each.leftS)} at the soonest` : `A ${each.kind} by load may come at once`} (cool-down {seconds(each.wholeS)})
-            </small>
+          <div key={each.kind} class="cooldown">
+            <span>After a {each.kind}</span>
             <div class="meter" role="meter" aria-label={`Cool-down of a ${each.kind}`} aria-valuemin={0} aria-valuemax={each.wholeS} aria-valuenow={Math.round(each.leftS)}>
               <div style={{ width: `${(each.leftS / Math.max(1, each.wholeS)) * 100}%` }} />
             </div>
+            {each.leftS > 0 ? <small>{seconds(each.leftS)} of {seconds(each.wholeS)} left</small> : <Badge tone="good">over</Badge>}
           </div>
         ))}
         {Object.entries(state.explain.subscriptions).map(([name, why]) =>
@@ -199,7 +200,7 @@ export function Scaling(props: { topic: Topic; state: ScalableState; rights: Set
           {[...state.decisions].reverse().map((each) => (
             <div key={`${each.atMs}${each.trigger}`} class={`decision ${each.decision}`}>
               <p>
-                <strong>{each.decision}</strong> · {moment(each.atMs)} · <span class="soft">{each.trigger}, {count(each.activeSegments, "segment")}</span>
+                <Badge tone={each.decision === "stay" ? "" : "accent"}>{each.decision}</Badge> {moment(each.atMs)} <span class="soft">· {each.trigger}, {count(each.activeSegments, "segment")}</span>
               </p>
               {each.explanation.map((sentence) => (
                 <p key={sentence} class="soft">
@@ -223,7 +224,7 @@ export function Scaling(props: { topic: Topic; state: ScalableState; rights: Set
             { name: "State", show: (each) => <Badge tone={each.state === "ACTIVE" ? "good" : ""}>{each.legacy ? "was regular" : each.state.toLowerCase()}</Badge> },
             { name: "In /s", isNumber: true, show: (each) => short(state.stats.segments[each.segmentId]?.msgRateIn ?? 0) },
             { name: "Out /s", isNumber: true, show: (each) => short(state.stats.segments[each.segmentId]?.msgRateOut ?? 0) },
-            { name: "Lag, messages", isNumber: true, show: (each) => lag(lagOf(state, each.segmentId, subscription), isLagExact(state)) },
+            { name: "Lag, messages", isNumber: true, show: (each) => lag(lagOf(state, each.segmentId, subscription), isLagExact(state, subscription)) },
             { name: "Stored", isNumber: true, show: (each) => bytes(state.stats.segments[each.segmentId]?.storageSize ?? 0) },
           ]}
         />
@@ -238,7 +239,7 @@ export function Scaling(props: { topic: Topic; state: ScalableState; rights: Set
             { name: "When", show: (each) => moment(each.atMs) },
             { name: "What", show: (each) => each.kind.toLowerCase() },
             { name: "Segments", show: (each) => `${each.segmentIds.join(", ")} → ${each.childIds.join(", ") || "none"}` },
-            { name: "Why", show: (each) => each.reason ?? "" },
+            { name: "Why", show: (each) => <Cause of={each.reason} /> },
             { name: "Epoch", isNumber: true, show: (each) => each.epoch },
           ]}
         />
@@ -257,7 +258,7 @@ export function Scaling(props: { topic: Topic; state: ScalableState; rights: Set
               show: ([name]) =>
                 rights.has("scalable_topics.set_auto_scale_policy") && (
                   <button type="button" class="small" onClick={() => setAsked({ kind: "override", field: name })}>
-                    Override <span class="soft">{name}</span>
+                    Override <span class="hidden">{name}</span>
                   </button>
                 ),
             },
@@ -267,6 +268,13 @@ export function Scaling(props: { topic: Topic; state: ScalableState; rights: Set
       {asked && <Ask topic={topic} state={state} asked={asked} onClose={() => setAsked(undefined)} />}
     </div>
   );
+}
+
+const BY_HAND: Record<string, string> = { manual: "asked for", scale: "pre-scaled", "": "" };
+
+function Cause(props: { of: string | undefined }) {
+  const reason = props.of ?? "";
+  return reason in BY_HAND ? <>{BY_HAND[reason]}</> : <>load: <code>{reason}</code></>;
 }
 
 function Ask(props: { topic: Topic; state: ScalableState; asked: Asked; onClose: () => void }) {

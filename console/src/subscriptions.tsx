@@ -1,16 +1,12 @@
 import { useEffect, useState } from "preact/hooks";
 import { consolePath, get, post, put, remove, restPath, type Topic } from "./api";
-import { ago, lag, short, whole } from "./format";
+import { ago, count, lag, short, whole } from "./format";
 import { Badge, Card, Dialog, Field, Note, Table } from "./ui";
 
 export interface Consumer {
   consumerName: string;
   address: string;
   clientVersion: string;
-  msgRateOut: number;
-  unackedMessages: number;
-  availablePermits: number;
-  connectedSince: string;
 }
 
 export interface Shown {
@@ -18,10 +14,12 @@ export interface Shown {
   type: string;
   lag: number;
   isExact: boolean;
-  rateOut: number;
-  unacked: number;
+  /** Of scalable topics the rest is known by segment alone. */
+  rateOut?: number;
+  unacked?: number;
   lastAckedMs?: number;
-  consumers: { name: string; text: string; segments?: number[] }[];
+  everywhere?: number;
+  consumers: { name: string; text: string }[];
 }
 
 type Asked = { kind: "reset" | "skip" | "expire" | "clear" | "delete"; name: string } | { kind: "create" };
@@ -57,9 +55,13 @@ export function Subscriptions(props: { topic: Topic; rows: Shown[]; rights: Set<
           { name: "Name", show: (each) => <strong>{each.name}</strong> },
           { name: "Type", show: (each) => <Badge>{each.type.toLowerCase()}</Badge> },
           { name: "Lag, messages", isNumber: true, show: (each) => lag(each.lag, each.isExact) },
-          { name: "Out /s", isNumber: true, show: (each) => short(each.rateOut) },
-          { name: "Unacked", isNumber: true, show: (each) => whole(each.unacked) },
-          { name: "Last ack", show: (each) => (each.lastAckedMs === undefined ? "—" : ago(each.lastAckedMs, props.atMs)) },
+          ...(isScalable
+            ? []
+            : [
+                { name: "Out /s", isNumber: true, show: (each: Shown) => short(each.rateOut ?? 0) },
+                { name: "Unacked", isNumber: true, show: (each: Shown) => whole(each.unacked ?? 0) },
+                { name: "Last ack", show: (each: Shown) => ago(each.lastAckedMs, props.atMs) },
+              ]),
           {
             name: "Consumers",
             show: (each) => (
@@ -70,7 +72,8 @@ export function Subscriptions(props: { topic: Topic; rows: Shown[]; rights: Set<
                   </li>
                 ))}
                 {each.consumers.length > 12 && <li>… {each.consumers.length - 12} more</li>}
-                {each.consumers.length === 0 && <li class="soft">none</li>}
+                {(each.everywhere ?? 0) > 0 && <li>{count(each.everywhere ?? 0, "consumer")} <small>of every segment</small></li>}
+                {each.consumers.length === 0 && !each.everywhere && <li class="soft">none</li>}
               </ul>
             ),
           },
@@ -80,7 +83,7 @@ export function Subscriptions(props: { topic: Topic; rows: Shown[]; rights: Set<
               <div class="actions">
                 {may(isScalable ? "seek" : "reset_to_time") && (
                   <button type="button" class="small" onClick={() => setAsked({ kind: "reset", name: each.name })}>
-                    Reset<span class="soft"> {each.name}</span>
+                    Reset<span class="hidden"> {each.name}</span>
                   </button>
                 )}
                 {!isScalable && !props.isSplit && may("skip") && (

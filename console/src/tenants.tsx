@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
 import { get, post, put, remove } from "./api";
 import type { Session } from "./app";
+import { Policies } from "./policies";
 import { Topics } from "./topics";
-import { Card, Dialog, Field, Json, Note, Table, useGet, useRights } from "./ui";
+import { Card, Dialog, Field, Note, Table, useGet, useRights } from "./ui";
 
 export function Tenants(props: { session: Session }) {
   const { value, problem, reload } = useGet<Record<string, string[]>>("/console/api/tenants");
@@ -72,7 +73,6 @@ export function NamespacePage(props: { tenant: string; namespace: string }) {
   const name = `${props.tenant}/${props.namespace}`;
   const path = `/admin/v2/namespaces/${encodeURIComponent(props.tenant)}/${encodeURIComponent(props.namespace)}`;
   const rights = useRights(`namespace=${encodeURIComponent(name)}`);
-  const policies = useGet<Record<string, unknown>>(rights.has("namespaces.get") ? path : null);
   const grants = useGet<Record<string, string[]>>(rights.has("namespaces.permissions") ? `${path}/permissions` : null);
   const [isGranting, setGranting] = useState(false);
   const [isCreating, setCreating] = useState(false);
@@ -125,14 +125,11 @@ export function NamespacePage(props: { tenant: string; namespace: string }) {
             />
           </Card>
         )}
-        {policies.value && (
-          <Card title="Policies of the namespace">
-            <Json value={policies.value} />
-          </Card>
-        )}
       </div>
-      <p />
       <Topics namespace={name} />
+      {rights.has("namespace_policies.get_retention") && (
+        <Policies of="namespace" from={`/console/api/namespace/${encodeURIComponent(props.tenant)}/${encodeURIComponent(props.namespace)}/policies`} base={path} mayEdit={rights.has("namespace_policies.set_retention")} />
+      )}
       {isGranting && (
         <Dialog
           title={`Grant on ${name}`}

@@ -1,16 +1,18 @@
 import { useState } from "preact/hooks";
-import { consolePath, fullName, policyPath, post, remove, schemaPath, topicLink, type Topic } from "./api";
+import { consolePath, fullName, policyPath, post, schemaPath, topicLink, type Topic } from "./api";
 import { bytes, lag, moment, short, whole } from "./format";
 import { Messages } from "./messages";
 import { Drain, Migration } from "./migration";
-import { isLagExact, lagOf, segmentsOf, totalLag, type ScalableState } from "./scalable";
+import { Policies } from "./policies";
+import { isLagExact, totalLag, type ScalableState } from "./scalable";
 import { Scaling } from "./scaling";
 import { Subscriptions, type Consumer, type Shown } from "./subscriptions";
-import { Badge, Card, Dialog, Field, Json, LiveMark, Note, Pairs, Stat, Table, Tabs, useGet, useRights, useWatch } from "./ui";
+import { Badge, Card, Field, Json, LiveMark, Note, Stat, Table, Tabs, useGet, useRights, useWatch } from "./ui";
 
 interface SubscriptionStats {
   type: string;
-  msgBacklog: number;
+  lagMessages?: number;
+  isLagEstimated?: boolean;
   msgRateOut: number;
   unackedMessages: number;
   lastAckedTimestamp: number;
@@ -32,7 +34,6 @@ interface Part {
   storageSize: number;
   publishers: Publisher[];
   subscriptions: Record<string, SubscriptionStats>;
-  messagesPerEntry?: number;
 }
 
 interface RegularState {
@@ -40,16 +41,20 @@ interface RegularState {
   atMs: number;
   partitions: number;
   parts: Record<string, Part>;
-  elsewhere: Record<string, string>;
 }
 
-type State = RegularState | ScalableState | { kind: "elsewhere"; url: string };
+/** `ownerUrl`: another broker serves the topic, and changes are made there. */
+type State = (RegularState | ScalableState) & { ownerUrl?: string };
+
+/** What any broker answers for the owner. */
+const READING = ["topics.examine", "topic_policies.get_retention"];
 
 export function TopicPage(props: { topic: Topic; tab: string }) {
   const { topic } = props;
   const name = fullName(topic);
   const { state, problem, connection } = useWatch<State>(consolePath(topic));
-  const rights = useRights(`topic=${encodeURIComponent(name)}`);
+  const allowed = useRights(`topic=${encodeURIComponent(name)}`);
+  const rights = state?.ownerUrl === undefined ? allowed : new Set(READING.filter((each) => allowed.has(each)));
   const isScalable = topic.domain === "topic";
   const tabs: [string, string][] = [
     [isScalable ? "picture" : "state", isScalable ? "Living picture" : "State"],
@@ -70,19 +75,19 @@ export function TopicPage(props: { topic: Topic; tab: string }) {
       </div>
       <Tabs tabs={tabs} active={tab} link={(each) => topicLink(name, each)} />
       {problem && <Note tone="bad">{problem}</Note>}
-      {state?.kind === "elsewhere" && (
+      {state?.ownerUrl !== undefined && (
         <Note tone="warn">
-          Another broker serves this topic: <a href={`${state.url}/console/${topicLink(name)}`}>open it in that broker's console</a>.
+          Another broker serves this topic: <a href={`${state.ownerUrl}/console/${topicLink(name)}`}>change it in that broker's console</a>.
         </Note>
       )}
       {tab === "picture" && state?.kind === "scalable" && <Scaling topic={topic} state={state} rights={rights} />}
-      {tab === "state" && (state?.kind === "regular" || state?.kind === "partitioned") && <Regular state={state} />}
-      {tab === "subscriptions" && state && state.kind !== "elsewhere" && (
+      {tab === "state" && state && state.kind !== "scalable" && <Regular state={state} />}
+      {tab === "subscriptions" && state && (
         <Subscriptions topic={topic} rows={subscriptionsOf(state)} rights={rights} atMs={state.atMs} isSplit={state.kind === "partitioned"} />
       )}
       {tab === "messages" && <Messages topic={topic} rights={rights} />}
       {tab === "schema" && <Schemas topic={topic} rights={rights} />}
-      {tab === "policies" && <Policies topic={topic} rights={rights} />}
+      {tab === "policies" && <Policies of="topic" from={`${consolePath(topic)}/policies`} base={policyPath(topic)} mayEdit={rights.has("topic_policies.set_retention")} />}
       {tab === "migration" && !isScalable && <Migration topic={topic} rights={rights} />}
       {tab === "migration" && state?.kind === "scalable" && <Drain state={state} />}
     </>
@@ -95,25 +100,24 @@ function subscriptionsOf(state: RegularState | ScalableState): Shown[] {
       name,
       type: each.type ?? "checkpoint",
       lag: totalLag(state, name),
-      isExact: isLagExact(state) || segmentsOf(state).every((segment) => lagOf(state, segment.segmentId, name) === 0),
-      rateOut: 0,
-      unacked: 0,
+      isExact: isLagExact(state, name),
       consumers: Object.entries(each.consumers ?? {}).map(([consumer, told]) => ({
         name: consumer,
         text: `reads ${told.segments.join(", ") || "nothing"}${told.connected ? "" : ", away"}`,
       })),
+      // Consumers of a queue are not assigned segments: each reads all of them.
+      everywhere: each.consumers ? 0 : each.consumerCount,
     }));
   const found = new Map<string, Shown>();
   for (const part of Object.values(state.parts))
     for (const [name, each] of Object.entries(part.subscriptions)) {
       const known = found.get(name) ?? { name, type: each.type, lag: 0, isExact: true, rateOut: 0, unacked: 0, lastAckedMs: 0, consumers: [] };
-      const perEntry = part.messagesPerEntry ?? 1;
       found.set(name, {
         ...known,
-        lag: known.lag + Math.round(each.msgBacklog * perEntry),
-        isExact: known.isExact && (perEntry === 1 || each.msgBacklog === 0),
-        rateOut: known.rateOut + each.msgRateOut,
-        unacked: known.unacked + each.unackedMessages,
+        lag: known.lag + (each.lagMessages ?? 0),
+        isExact: known.isExact && !each.isLagEstimated,
+        rateOut: (known.rateOut ?? 0) + each.msgRateOut,
+        unacked: (known.unacked ?? 0) + each.unackedMessages,
         lastAckedMs: Math.max(known.lastAckedMs ?? 0, each.lastAckedTimestamp),
         consumers: [
           ...known.consumers,
@@ -142,20 +146,6 @@ function Regular(props: { state: RegularState }) {
           {props.state.kind === "partitioned" && <Stat label="Partitions" value={whole(props.state.partitions)} />}
         </dl>
       </Card>
-      {Object.keys(props.state.elsewhere).length > 0 && (
-        <Card title="Served by other brokers" wide>
-          <p>The numbers on this page are those of the partitions that this broker serves.</p>
-          <Table
-            label="Partitions elsewhere"
-            rows={Object.entries(props.state.elsewhere)}
-            keyOf={([name]) => name}
-            columns={[
-              { name: "Partition", show: ([name]) => name.split("/").at(-1) },
-              { name: "Broker", show: ([, broker]) => broker },
-            ]}
-          />
-        </Card>
-      )}
       {props.state.kind === "partitioned" && (
         <Card title="Partitions">
           <Table
@@ -255,82 +245,4 @@ function pretty(text: string): unknown {
   } catch {
     return text || "no definition";
   }
-}
-
-interface Policy {
-  name: string;
-  what: string;
-  path: string;
-  inQuery: boolean;
-  key: string;
-  value?: unknown;
-  source: string;
-  levels: Record<string, unknown>;
-  isEditable: boolean;
-}
-
-function Policies(props: { topic: Topic; rights: Set<string> }) {
-  const { value, problem, reload } = useGet<Policy[]>(`${consolePath(props.topic)}/policies`);
-  const [edited, setEdited] = useState<Policy>();
-  const [text, setText] = useState("");
-  const mayEdit = props.rights.has("topic_policies.set_retention");
-  async function store(policy: Policy): Promise<void> {
-    const path = `${policyPath(props.topic)}/${policy.path}`;
-    if (text.trim() === "") await remove(path);
-    else if (policy.inQuery) await post(`${path}?${policy.path}=${encodeURIComponent(text.trim())}`);
-    else await post(path, JSON.parse(text) as unknown);
-    reload();
-  }
-  return (
-    <Card title="Policies, and where each value comes from">
-      {problem && <Note tone="bad">{problem}</Note>}
-      <Table
-        label="Policies"
-        rows={value ?? []}
-        keyOf={(each) => each.name}
-        columns={[
-          {
-            name: "Policy",
-            show: (each) => (
-              <>
-                <code>{each.name}</code>
-                <br />
-                <small>{each.what}</small>
-              </>
-            ),
-          },
-          { name: "In force", show: (each) => <code>{each.value === undefined ? "—" : JSON.stringify(each.value)}</code> },
-          { name: "From", show: (each) => <Badge tone={each.source.startsWith("topic") ? "accent" : ""}>{each.source}</Badge> },
-          {
-            name: "Actions",
-            show: (each) =>
-              mayEdit &&
-              each.isEditable && (
-                <button
-                  type="button"
-                  class="small"
-                  onClick={() => {
-                    setEdited(each);
-                    setText(each.value === undefined ? "" : JSON.stringify(each.value));
-                  }}
-                >
-                  Edit <span class="soft">{each.name}</span>
-                </button>
-              ),
-          },
-        ]}
-      />
-      {edited && (
-        <Dialog title={`Edit ${edited.name}`} confirm={text.trim() === "" ? "Remove the topic's own value" : "Set for this topic"} onClose={() => setEdited(undefined)} onConfirm={() => store(edited)}>
-          <p>{edited.what}</p>
-          <Field label="Value for this topic" hint="JSON. Empty removes the topic's own value.">
-            {(id) => <textarea id={id} value={text} onInput={(event) => setText(event.currentTarget.value)} />}
-          </Field>
-          <h3>What each level says</h3>
-          <Pairs pairs={Object.entries(edited.levels).map(([level, each]) => [level, <code key={level}>{JSON.stringify(each)}</code>])} />
-          <Note>What will happen: the topic's own value comes before the namespace's and the broker's, and is in force at once.</Note>
-        </Dialog>
-      )}
-    </Card>
-  );
 }

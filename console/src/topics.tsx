@@ -118,7 +118,6 @@ export function Topics(props: { namespace?: string }) {
         </label>
       </div>
       {problem && <Note tone="bad">{problem}</Note>}
-      <p />
       <div class="list" ref={list} onScroll={onScroll} tabIndex={0} role="region" aria-label="Topics">
         <table aria-rowcount={(state?.total ?? 0) + 1}>
           <thead>
@@ -164,7 +163,7 @@ export function Topics(props: { namespace?: string }) {
                   </>
                 ) : (
                   <td class="soft" colSpan={7}>
-                    not in use here
+                    not in use
                   </td>
                 )}
               </tr>

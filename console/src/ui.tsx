@@ -246,6 +246,24 @@ export function Pairs(props: { pairs: [string, ComponentChildren][] }) {
   );
 }
 
+/** A value of a policy or a key: members one under the other, in words where there are some. */
+export function Value(props: { value: unknown }) {
+  const { value } = props;
+  if (value === undefined || value === null || value === "") return <span class="soft">not set</span>;
+  if (Array.isArray(value) && value.every((each) => typeof each !== "object")) return <>{value.join(", ") || <span class="soft">none</span>}</>;
+  if (typeof value !== "object") return <code>{String(value)}</code>;
+  return (
+    <dl class="pairs small">
+      {Object.entries(value).map(([name, each]) => [
+        <dt key={`${name} name`}>{name}</dt>,
+        <dd key={name}>
+          <Value value={each} />
+        </dd>,
+      ])}
+    </dl>
+  );
+}
+
 export function Json(props: { value: unknown }) {
   const text = typeof props.value === "string" ? props.value : JSON.stringify(props.value ?? null, null, 2);
   return (

@@ -53,6 +53,12 @@ export class Visit {
     await this.page.getByText(text).first().waitFor();
   }
 
+  /** Of the messages that are listed: ledger:entry. */
+  async positions() {
+    const found = await this.page.locator("summary code").allInnerTexts();
+    return found.map((each) => each.split(".")[0]);
+  }
+
   /** What axe finds against the rules of WCAG 2.1 A and AA, and its best practices. */
   async checkAccessible(where) {
     // Playwright's evaluation is not bound to the page's policy, which lets no other script in.

@@ -18,47 +18,97 @@ async function call(base, method, path) {
 
 const ORDERS = "topic/topic/public/default/orders";
 
-/** [page, something that is there when it is loaded, the name of its picture if the guide has one] */
+/** [page, what is there when it is loaded, the name of its picture if the guide has one] */
 const PAGES = [
-  ["overview", "This broker", "overview"],
-  ["topics", "topic://public/default/orders", "topics"],
-  [ORDERS, "Decisions of the controller", "scalable"],
-  [`${ORDERS}/subscriptions`, "New subscription"],
-  [`${ORDERS}/messages`, "Looking does not acknowledge anything", "messages"],
-  [`${ORDERS}/schema`, "Version 0"],
-  [`${ORDERS}/policies`, "where each value comes from"],
-  ["topic/persistent/public/default/ledger", "Partitions"],
-  ["topic/persistent/public/default/ledger/migration", "The layout that will be"],
-  ["tenants", "public/default"],
-  ["namespace/public/default", "Who may do what"],
-  ["clients", "By version"],
-  ["brokers", "this one"],
-  ["configuration", "webConsoleEnabled"],
-  ["reports", "sent nowhere"],
+  ["overview", ["Published", "Delivered", "Lag, in messages", "Stored", "Busiest topics", "Connections", "Event loop late", "Write and sync", "healthy"], "overview"],
+  ["topics", ["topic://public/default/orders", "Lag, messages"], "topics"],
+  [ORDERS, ["Decisions of the controller", "Why it is so", "After a split", "billing reads", "How it scales itself"], "scalable"],
+  [`${ORDERS}/subscriptions`, ["New subscription", "billing-1", "billing-2", "of every segment"]],
+  [`${ORDERS}/messages`, ["Looking does not acknowledge anything"], "messages"],
+  [`${ORDERS}/schema`, ["Version 0", "Would another schema fit?"]],
+  [`${ORDERS}/policies`, ["where each value comes from"]],
+  ["topic/persistent/public/default/ledger", ["Partitions", "ledger-partition-2", "old-books"]],
+  ["topic/persistent/public/default/ledger/migration", ["The layout that will be"]],
+  ["tenants", ["public/default"]],
+  ["namespace/public/default", ["Who may do what"]],
+  ["clients", ["By version", "v4", "V5", "old-books"]],
+  ["brokers", ["this one"]],
+  ["configuration", ["webConsoleEnabled"]],
+  ["transactions", ["Open transactions"]],
+  ["rest", ["Words of the path"]],
+  ["reports", ["sent nowhere"]],
 ];
 
 const scenarios = {
   async pages(options) {
     await visit(options, async (visitor, page) => {
-      for (const [path, text, name] of PAGES) {
+      for (const [path, texts, name] of PAGES) {
         await visitor.open(path);
-        await visitor.see(text);
+        for (const text of texts) await visitor.see(text);
         await visitor.checkAccessible(path);
-        if (name === "scalable" && options.screenshots) await page.locator("svg text", { hasText: /[1-9]\/s in/ }).first().waitFor();
+        // Pictures show a broker at work: rates that were measured, and how they moved.
+        if (options.screenshots && ["overview", "scalable"].includes(name)) await page.waitForTimeout(30_000);
         if (name) await visitor.picture(name);
       }
+      await visitor.open(`${ORDERS}/schema`);
+      await page.getByLabel("Type").selectOption("JSON");
+      await page.getByLabel("Definition").fill('{"type": "record", "name": "Sale", "fields": []}');
+      await page.getByRole("button", { name: "Check, without adding it" }).click();
+      await visitor.see("Not compatible by FULL");
+      // A segment is coloured by how near its rate is to the one at which it splits, and as wide as its range.
+      await visitor.open(ORDERS);
+      await page.waitForFunction(() => [...document.querySelectorAll(".segment.active .body")].some((body) => /--hot\) ([1-9]\d?|100)%/.test(body.getAttribute("fill"))));
+      const boxes = await page.locator(".segment.active .body").evaluateAll((bodies) => bodies.map((body) => Math.round(Number(body.getAttribute("height")))));
+      check(boxes.length === 3 && new Set(boxes).size === 2, `a half and two quarters of the ring, not ${boxes}`);
+      equal(await page.locator(".consumer").count(), 2, "consumers beside the picture");
+      equal(await page.locator(".consumer .hand").count(), 3, "lines from segments to consumers");
+      await visitor.open("rest");
+      await page.getByLabel("Find").fill("get brokers ready");
+      await page.getByRole("button", { name: "/admin/v2/brokers/ready" }).click();
+      await page.getByRole("button", { name: "Call" }).click();
+      equal(await page.getByRole("status").last().innerText(), "200", "a call that was tried");
+      await visitor.checkAccessible("a call that was tried");
       await visitor.open("nowhere");
       await visitor.see("There is no page nowhere");
       equal(await page.evaluate(() => document.title), "Magnetar console", "the title");
     });
   },
 
+  async cluster(options) {
+    const { brokers, bookies, topic, elsewhere } = options;
+    // Any broker shows every topic; it is changed where it is served.
+    const path = `topic/${topic.replace("://", "/")}`;
+    await visit({ ...options, base: elsewhere }, async (visitor, page) => {
+      await visitor.open(path);
+      await page.getByRole("link", { name: "change it in that broker's console" }).waitFor();
+      equal(await page.getByRole("link", { name: "Migration" }).count(), 0, "a migration where the topic is not served");
+      await page.getByRole("link", { name: "Messages" }).click();
+      await page.locator("summary").getByText("stored").waitFor();
+    });
+    await visit(options, async (visitor, page) => {
+      await visitor.open("overview");
+      const table = page.getByRole("group", { name: "Brokers" });
+      for (const name of brokers) await table.getByRole("row", { name }).getByText("healthy").waitFor();
+      await visitor.checkAccessible("the overview of a cluster");
+      await visitor.open(path);
+      await page.getByRole("link", { name: "Migration" }).waitFor();
+      await visitor.open("brokers");
+      for (const name of brokers) await page.getByRole("link", { name }).waitFor();
+      equal(await page.getByText("leader", { exact: true }).count(), 1, "leaders");
+      equal(await page.getByText("this one", { exact: true }).count(), 1, "brokers that answer");
+      for (const name of bookies) await page.getByRole("group", { name: "Bookies" }).getByText(name).waitFor();
+      await visitor.checkAccessible("the brokers of a cluster");
+      await visitor.open("transactions");
+      await visitor.see("Coordinators");
+    });
+  },
+
   async dark_and_small(options) {
     const size = { width: 390, height: 800 };
     await visit({ ...options, size, dark: true }, async (visitor, page) => {
-      for (const [path, text] of PAGES) {
+      for (const [path, texts] of PAGES) {
         await visitor.open(path);
-        await visitor.see(text);
+        for (const text of texts) await visitor.see(text);
         await visitor.checkAccessible(`${path}, dark and small`);
         const width = await page.evaluate(() => document.documentElement.scrollWidth);
         check(width <= 390, `${path} is ${width} wide on a screen of 390`);
@@ -141,6 +191,10 @@ const scenarios = {
       await page.getByRole("button", { name: "Make it scalable" }).click();
       await visitor.see("The flip is done");
       await page.getByText("books: 5 messages left").first().waitFor();
+      await page.getByRole("link", { name: "Living picture" }).click();
+      await page.locator(".segment.sealed .lag").waitFor(); // the lag, on what the topic was
+      await page.getByRole("link", { name: "Migration" }).click();
+      await visitor.see("The flip is done");
       await visitor.checkAccessible("the drain");
       await ask("drain");
       await visitor.see("books: drained");
@@ -160,6 +214,19 @@ const scenarios = {
       await page.getByRole("button", { name: "Look" }).click();
       await page.locator("summary").nth(0).getByText("key-1").waitFor();
       equal(await page.locator("summary").count(), 1, "messages of one key");
+      // From a position: that of the second of four, and from a time, the beginning of this century.
+      const second = (await visitor.positions())[0];
+      await page.getByLabel("Of key").fill("");
+      await page.getByLabel("From").selectOption("position");
+      await page.getByLabel("Position, ledger:entry").fill(second);
+      await page.getByRole("button", { name: "Look" }).click();
+      await page.waitForFunction(() => document.querySelectorAll("summary").length === 3);
+      equal((await visitor.positions())[0], second, "the first from a position");
+      await page.getByLabel("From").selectOption("time");
+      await page.getByLabel("Time").fill("2001-01-01T00:00:00");
+      await page.getByRole("button", { name: "Look" }).click();
+      await page.waitForFunction(() => document.querySelectorAll("summary").length === 4);
+      await page.getByLabel("From").selectOption("latest");
       await page.getByRole("button", { name: "Publish one" }).click();
       const dialog = page.getByRole("dialog");
       await dialog.getByLabel("Key").fill("key-9");
@@ -190,6 +257,11 @@ const scenarios = {
       await visitor.see("2 messages are passed over");
       await dialog.getByRole("button", { name: "Skip" }).click();
       await page.getByRole("row", { name: /clerk/ }).getByText("3", { exact: true }).first().waitFor();
+      await page.getByRole("row", { name: /clerk/ }).getByRole("button", { name: "Expire" }).click();
+      await dialog.getByLabel("Older than, seconds").fill("0");
+      await visitor.see("3 messages are passed over");
+      await dialog.getByRole("button", { name: "Expire" }).click();
+      await page.getByRole("row", { name: /clerk/ }).getByText("0", { exact: true }).first().waitFor();
       // A policy: set for the topic, its origin changes.
       await page.getByRole("link", { name: "Policies" }).click();
       await page.getByRole("row", { name: /^message-ttl/ }).getByText("broker").waitFor();
@@ -197,6 +269,30 @@ const scenarios = {
       await page.getByLabel("Value for this topic").fill("120");
       await page.getByRole("button", { name: "Set for this topic" }).click();
       await page.getByRole("row", { name: /^message-ttl/ }).getByText("topic", { exact: true }).waitFor();
+      // The same for a namespace, and back.
+      await visitor.open("namespace/public/default");
+      await page.getByRole("button", { name: "Edit message-ttl" }).click();
+      await page.getByLabel("Value for this namespace").fill("300");
+      await page.getByRole("button", { name: "Set for this namespace" }).click();
+      await page.getByRole("row", { name: /^message-ttl/ }).getByText("namespace", { exact: true }).waitFor();
+      await page.getByRole("button", { name: "Edit message-ttl" }).click();
+      await page.getByLabel("Value for this namespace").fill("");
+      await page.getByRole("button", { name: "Remove the namespace's own value" }).click();
+      await page.getByRole("row", { name: /^message-ttl/ }).getByText("broker", { exact: true }).waitFor();
+    });
+  },
+
+  async reports(options) {
+    await visit(options, async (visitor, page) => {
+      await visitor.open("reports");
+      await page.getByLabel("Files").setInputFiles(options.files);
+      const audit = page.getByRole("region", { name: "findings.json" });
+      await audit.getByText("out_of_order").waitFor();
+      equal(await audit.locator("dd").allInnerTexts(), ["1,200", "3", "0", "1", "2", "0"], "the audit");
+      const verdicts = page.getByRole("region", { name: "verdicts.json" });
+      await verdicts.getByRole("columnheader", { name: "overloadedHours" }).waitFor();
+      equal(await verdicts.locator("tbody tr").count(), 2, "policies");
+      await visitor.checkAccessible("reports");
     });
   },
 

@@ -14,23 +14,35 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pulsar
 import pytest
 
-from magnetar import Admin, PulsarClient, ScalableProducer, Schema, StreamConsumer
+from magnetar import Admin, Producer, PulsarClient, Schema, StreamConsumer
+from magnetar.model.autoscale import AutoScalePolicy
+from magnetar.spark.job.order_audit import Findings
+from magnetar.spark.job.what_if import Price, Verdict
+from magnetar.spark.job.what_if_report import format_verdict
 from magnetar.testing.broker import MagnetarBroker
 from magnetar.wire.jwt import SecretKey, sign_token
 from tests.console.topics import write_topics
 
 CONSOLE = Path(__file__).parents[2] / "console"
 SCRIPT = CONSOLE / "test" / "scenario.mjs"
-WAIT_S = 110
+SCREENSHOTS = os.environ.get("MAGNETAR_SCREENSHOTS")
+WAIT_S = 220 if SCREENSHOTS else 110  # pictures wait for rates that moved
 KEY = SecretKey(b"c" * 32)
 
 Steps = Mapping[str, Callable[[], None]]
+
+
+class Serving(Protocol):
+    @property
+    def admin_url(self) -> str: ...
+
 
 pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.timeout(240)]
 
@@ -44,9 +56,9 @@ def tools() -> None:
     assert (CONSOLE / "node_modules" / "playwright-core").is_dir(), "run `make console-tools`"
 
 
-def play(name: str, broker: MagnetarBroker, steps: Steps | None = None, **more: Any) -> None:
+def play(name: str, broker: Serving, steps: Steps | None = None, **more: Any) -> None:
     """Run a scenario to its end; what it asks for is done by the step of that name."""
-    options = {"base": broker.admin_url, "screenshots": os.environ.get("MAGNETAR_SCREENSHOTS")}
+    options = {"base": broker.admin_url, "screenshots": SCREENSHOTS}
     command = ["node", str(SCRIPT), name, json.dumps(options | more)]
     with subprocess.Popen(
         command,
@@ -93,16 +105,19 @@ def shop(broker: MagnetarBroker) -> Iterator[MagnetarBroker]:
     with Admin(broker.admin_url) as admin, PulsarClient(broker.service_url) as client:
         admin.scalable_topics.create(ORDERS, segments=2)
         # The colours of the picture: near what would split it, if it scaled itself.
-        policy = {"enabled": False, "splitMsgRateInThreshold": 60.0, "mergeMsgRateInThreshold": 1.0}
+        policy = {"enabled": False, "splitMsgRateInThreshold": 90.0, "mergeMsgRateInThreshold": 1.0}
         admin.scalable_topics.set_auto_scale_policy(ORDERS, policy)
         admin.topics.create_partitioned("persistent://public/default/ledger", 3)
-        readers = [client.stream_consumer(ORDERS, subscription="billing") for _ in range(2)]
+        readers = [
+            client.stream_consumer(ORDERS, subscription="billing", name=f"billing-{number}")
+            for number in (1, 2)
+        ]
         client.queue_consumer(ORDERS, subscription="post")
         old = pulsar.Client(broker.service_url, logger=_quiet())
         old.create_producer("persistent://public/default/ledger", producer_name="old-books")
         is_over = threading.Event()
 
-        def write(producer: ScalableProducer[str]) -> None:
+        def write(producer: Producer[str]) -> None:
             number = 0
             while not is_over.wait(0.05):
                 for _ in range(5):
@@ -153,13 +168,13 @@ def test_what_changes_is_shown_without_a_reload(broker: MagnetarBroker) -> None:
     with PulsarClient(broker.service_url) as client:
 
         def make() -> None:
-            client.classic.subscribe(topic, "reader").close()
-            with client.classic.create_producer(topic) as producer:
+            client.consumer(topic, "reader").close()
+            with client.producer(topic) as producer:
                 for number in range(7):
                     producer.send(b"%d" % number)
 
         def read() -> None:
-            with client.classic.subscribe(topic, "reader") as consumer:
+            with client.consumer(topic, "reader") as consumer:
                 for _ in range(3):
                     message = consumer.receive(timeout=10)
                     assert message is not None
@@ -216,9 +231,9 @@ def test_messages_are_read_and_written_by_their_schema(broker: MagnetarBroker) -
     schema = Schema.avro(json.dumps(definition))
     with (
         PulsarClient(broker.service_url) as client,
-        client.classic.subscribe(topic, "clerk", schema=schema) as consumer,
+        client.consumer(topic, "clerk", schema=schema) as consumer,
     ):
-        with client.classic.create_producer(topic, schema=schema) as producer:
+        with client.producer(topic, schema=schema) as producer:
             for number in range(4):
                 producer.send({"name": "ada", "amount": number}, key=f"key-{number}")
 
@@ -233,6 +248,16 @@ def test_messages_are_read_and_written_by_their_schema(broker: MagnetarBroker) -
             consumer.close()
 
         play("messages", broker, {"receive what was written by hand": receive})
+
+
+def test_reports_of_the_spark_jobs_are_shown(broker: MagnetarBroker, tmp_path: Path) -> None:
+    findings = Findings(1200, 3, 0, 1, 2, 0)
+    (tmp_path / "findings.json").write_text(json.dumps(asdict(findings)))
+    verdict = Verdict(0, AutoScalePolicy(), 3, 1, 0.5, 24.0, 0, 4, 2, 1.0)
+    told = [format_verdict(each, Price()) for each in (verdict, replace(verdict, number=1))]
+    (tmp_path / "verdicts.json").write_text(json.dumps(told))
+    files = [str(tmp_path / name) for name in ("findings.json", "verdicts.json")]
+    play("reports", broker, files=files)
 
 
 @contextmanager
