@@ -15,6 +15,8 @@ from magnetar.admin.table import all_routes
 from magnetar.testing.broker import MagnetarBroker
 
 EXAMPLES_MAX = 4
+# Not served at all, or not yet, as Apache Pulsar answers; 500 is a failure that nobody foresaw.
+REFUSALS = (501, 503)
 UNSERVED = "unsupported"
 
 # One of each kind of topic shares its routes with the other.
@@ -43,6 +45,6 @@ def test_any_request_is_served_or_refused_with_a_reason(
     case: schemathesis.Case, broker: MagnetarBroker
 ) -> None:
     response = case.call(base_url=broker.admin_url)
-    assert response.status_code < 500 or response.status_code == 501, response.text
+    assert response.status_code < 500 or response.status_code in REFUSALS, response.text
     if response.status_code >= 400:
         assert json.loads(response.text)["reason"]

@@ -100,8 +100,8 @@ async def find_growth(measure: Measure, sizes: Sequence[int]) -> str | None:
                 return f"{size}: no end within {LONGEST_S:.0f} s"
             if taken <= GROWTH_MAX * max(before, FLOOR_S):
                 break
-            if before:  # it may have been the one before that was measured too short
-                before = max(before, await measure(size // 2))
+            # The one before may have been measured too short, and before the first there was none.
+            before = max(before, await measure(size // 2))
         else:
             return f"{size}: {taken:.3f} s, after {before:.3f} s for half of it"
         before = taken

@@ -58,6 +58,7 @@ REST: tuple[tuple[str, Rule], ...] = (
     (r"GET /console(/1)?", OPEN),
     (r"GET /console/api/(session|rights|tenants|overview|topics)", ANYBODY_KNOWN),
     (r"GET /console/api/(clients|configuration)", SUPER_USER),
+    (r"GET /console/api/namespace/t/n/policies", POLICY),
     (rf"GET {_C}(/preview)?", EITHER),
     (rf"GET {_C}/policies", POLICY),
     (rf"GET {_C}/(messages|preview/cursor)", CONSUME),
@@ -124,7 +125,10 @@ REST: tuple[tuple[str, Rule], ...] = (
     (rf"\w+ {_S}/(subscriptions(/.*)?|segments/1/subscriptions/.*)", CONSUME),
     (rf"GET {_S}(/(properties|history|policy|stats|load|explain|decisions))?", EITHER),
     (rf"GET {_S}/segments(/1(/internalStats)?)?", EITHER),
-    (rf"GET {_S}/segments/1/lastSequenceId", PRODUCE),
+    (rf"GET {_S}/(segments/1/lastSequenceId|lastSequenceIds)", PRODUCE),
+    # Reads of many topics: each topic that a body names is checked by itself.
+    (r"POST /admin/v2/reads/(plan|cut|holds/1)", ANYBODY_KNOWN),
+    (r"(GET|DELETE) /admin/v2/reads/holds/t/n(/1)?", NAMESPACE_CONSUME),
     # What brokers ask of each other
     (r"\w+ /admin/v2/segments/t/n/x/.*", SUPER_USER),
     (r"POST /admin/v2/broker-calls/1", SUPER_USER),

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from magnetar.admin.server import open_socket, serving
+from magnetar.admin.server import serving
+from magnetar.runtime.accept import open_socket
 from tests.hostile.permission_table import Who
 from tests.hostile.test_permission_matrix import TOKENS, secure_broker
 from tests.unit.admin.assembly import admin_of_new_broker

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from magnetar.admin.server import open_socket, serving
+from magnetar.admin.server import serving
 from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.errors import NotAllowed
+from magnetar.runtime.accept import open_socket
 from magnetar.testing.broker import MagnetarBroker
 from magnetar.wire import command as wire
 from magnetar.wire.command import BaseCommand

@@ -538,3 +538,21 @@ def test_every_route_has_a_need_and_the_table_needs_every_row() -> None:
     assert all(route.row.need is not None for route in all_routes())
     for pattern, _ in REST:
         assert any(re.fullmatch(pattern, call) for call in calls), f"no route: {pattern}"
+
+
+@pytest.mark.parametrize("query", [{"topics": [TOPIC]}, {"namespace": "t/n"}], ids=str)
+def test_a_read_is_planned_for_those_that_may_consume(query: dict[str, Any]) -> None:
+    """The topics are named in the body, so that no rule of the route knows them."""
+
+    async def body() -> None:
+        async with secure_broker() as admin:
+            await replace(admin, token=TOKENS[Who.ADMIN]).put("/admin/v2/persistent/t/n/x", {})
+            told = {}
+            for who in KNOWN:
+                caller = replace(admin, token=TOKENS[who])
+                told[who] = (await caller.post("/admin/v2/reads/plan", query)).status
+        may = {Who.SUPER, Who.ADMIN, Who.CONSUMER}
+        assert {who for who, status in told.items() if status == 200} == may, told
+        assert all(status in (401, 403) for who, status in told.items() if who not in may), told
+
+    asyncio.run(body())

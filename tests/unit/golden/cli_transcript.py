@@ -7,11 +7,13 @@ import io
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
 
 from magnetar import __version__
-from magnetar.admin.server import open_socket, serving
+from magnetar.admin.server import serving
 from magnetar.broker.administration.web import make_web_limit
 from magnetar.cli.main import main
+from magnetar.runtime.accept import open_socket
 from tests.unit.admin.assembly import Admin, admin_of_new_broker
 from tests.unit.broker.broker_place import StillClock
 from tests.unit.golden.request import PUBLISH
@@ -22,12 +24,14 @@ _FILES = "$FILES"
 
 
 async def cli_transcript(
-    lines: Iterable[Sequence[str]], prepare: Callable[[Admin], Awaitable[None]] | None = None
+    lines: Iterable[Sequence[str]],
+    prepare: Callable[[Admin], Awaitable[None]] | None = None,
+    **settings: Any,
 ) -> list[str]:
     """One text for each command; the clock stands still during one and moves between two."""
     clock = StillClock()
     texts = []
-    async with admin_of_new_broker(clock=clock) as admin:
+    async with admin_of_new_broker(clock=clock, **settings) as admin:
         if prepare is not None:
             await prepare(admin)
             await settle()

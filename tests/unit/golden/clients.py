@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from magnetar.wire.command import (
     BaseCommand,
     CommandScalableTopicSubscribe,
@@ -9,7 +11,12 @@ from magnetar.wire.command import (
     ScalableConsumerType,
 )
 from tests.unit.admin.assembly import V2, Admin
-from tests.unit.broker.broker_place import Peer
+from tests.unit.broker.broker_place import Peer, until
+
+SETTINGS: Final[dict[str, Any]] = {"activeConsumerFailoverDelayTimeMillis": 0}
+"""A broker's, for what follows to be there when the script begins: no consumer waits for its
+messages.
+"""
 
 
 async def attach_clients(admin: Admin) -> None:
@@ -31,6 +38,7 @@ async def attach_clients(admin: Admin) -> None:
     }
     for consumer_id, (name, kind) in enumerate(kinds.items()):
         await peer.subscribe(one, name, kind, consumer_id=consumer_id, permits=3)
+    await until(lambda: all(len(peer.messages(each)) == 3 for each in range(len(kinds))))
     peer.ack(0, *peer.messages(0)[:2])
     part = "persistent://public/default/parts-partition-0"
     await peer.produce(part, producer_id=2, producer_name="p2")

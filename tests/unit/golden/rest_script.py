@@ -39,6 +39,7 @@ def rest_requests() -> Iterator[Request]:
             for method in ("GET", "PUT", "POST", "DELETE"):
                 yield Request(method, tree + "/x" * depth)
     yield from read_requests("transaction")
+    yield from read_requests("read")
     yield from read_requests("last")
 
 

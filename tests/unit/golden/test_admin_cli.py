@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.golden.cli_script import command_lines, help_lines
 from tests.unit.golden.cli_transcript import cli_transcript, run_command
-from tests.unit.golden.clients import attach_clients
+from tests.unit.golden.clients import SETTINGS, attach_clients
 from tests.unit.golden.record import compare
 
 pytestmark = pytest.mark.timeout(600)  # thousands of calls in one test
@@ -60,4 +60,4 @@ def test_every_output_is_the_recorded_one() -> None:
 
 def test_every_output_about_topics_in_use_is_the_recorded_one() -> None:
     lines = command_lines("cli-busy")
-    compare("cli-busy.txt", asyncio.run(cli_transcript(lines, attach_clients)))
+    compare("cli-busy.txt", asyncio.run(cli_transcript(lines, attach_clients, **SETTINGS)))

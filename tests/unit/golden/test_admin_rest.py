@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.unit.golden.clients import attach_clients
+from tests.unit.golden.clients import SETTINGS, attach_clients
 from tests.unit.golden.gate_transcript import gate_transcript
 from tests.unit.golden.record import compare, differing
 from tests.unit.golden.rest_script import read_requests, rest_requests
@@ -59,5 +59,5 @@ def test_every_refusal_and_redirect_is_the_recorded_one() -> None:
 
 
 def test_every_answer_about_topics_in_use_is_the_recorded_one() -> None:
-    answers = asyncio.run(rest_transcript(read_requests("busy"), attach_clients))
+    answers = asyncio.run(rest_transcript(read_requests("busy"), attach_clients, **SETTINGS))
     compare("rest-busy.txt", answers)
