@@ -9,7 +9,7 @@ ARGS ?=
 RUNS ?= 5
 SECONDS ?= 3600
 
-.PHONY: help setup run cluster java-clients bookkeeper apache console console-tools screenshots site test flaky explore lint format bench demo demo-crash lock clean
+.PHONY: help setup run cluster java-clients spark-jars bookkeeper apache console console-tools release release-tools screenshots site test flaky explore lint format bench demo demo-crash lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
@@ -24,9 +24,11 @@ help:
 	@echo "make demo    v4, V5, migration, splits and merges, Spark and an audit in a minute"
 	@echo "make demo-crash  produce, kill -9, restart, consume: nothing lost"
 	@echo "make bookkeeper  fetch the ZooKeeper and BookKeeper servers that the tests start"
+	@echo "make spark-jars  fetch the jars with which Spark writes Delta Lake tables and speaks S3"
 	@echo "make console  build the web console into the package (Node.js; a broker runs without)"
 	@echo "make screenshots  take the pictures of docs/console.md anew"
 	@echo "make site    the pages of docs/ as a site with search, in build/site; links are checked"
+	@echo "make release wheel, sdist, bill of materials, changes and checksums, in dist/; the same bytes each time"
 	@echo "make lock    resolve the dependencies anew"
 	@echo "make clean   remove caches and builds"
 
@@ -42,12 +44,13 @@ run: setup
 cluster: setup
 	$(BIN)/magnetar cluster up --data $(DATA)-cluster $(ARGS)
 
-# Each test runs once, and a test that fails fails the run.
-TESTS := -n 2 --dist loadgroup
-test: setup java-clients bookkeeper apache console-tools
+# Each test runs once, and a test that fails fails the run. Three workers keep two cores busy: many
+# tests wait for servers that start, die or let a session end.
+TESTS := -n 3 --dist loadgroup
+test: setup java-clients spark-jars bookkeeper apache console-tools release-tools
 	$(BIN)/python -m pytest -q $(TESTS) $(ARGS)
 
-flaky: setup java-clients bookkeeper apache console-tools
+flaky: setup java-clients spark-jars bookkeeper apache console-tools
 	$(BIN)/python tools/flaky.py --runs $(RUNS) $(TESTS) $(ARGS)
 
 explore: setup
@@ -56,6 +59,10 @@ explore: setup
 # Some tests run Apache Pulsar's Java clients; their jars are resolved once.
 java-clients:
 	@tools/java/fetch
+
+# Spark writes Delta Lake tables and speaks S3 with jars that PySpark does not bring; fetched once.
+spark-jars:
+	@tools/spark/fetch
 
 # The tests start ZooKeeper and BookKeeper servers of their own; their jars are fetched once.
 bookkeeper: setup
@@ -71,6 +78,12 @@ console-tools:
 
 console: console-tools
 	npm --prefix console run --silent build
+
+release-tools:
+	@PYTHON='$(PYTHON)' tools/release/fetch
+
+release: setup release-tools
+	$(BIN)/python tools/build_release.py
 
 site:
 	@PYTHON='$(PYTHON)' tools/site/build
@@ -93,7 +106,11 @@ lint: setup
 	$(BIN)/python tools/generate_limits.py --check
 	$(BIN)/python tools/generate_architecture.py --check
 	$(BIN)/python tools/generate_cluster.py --check
+	$(BIN)/python tools/generate_concepts.py --check
 	$(BIN)/python tools/generate_dashboard.py --check
+	$(BIN)/python tools/generate_spark.py --check
+	$(BIN)/python tools/generate_errors.py --check
+	$(BIN)/python tools/generate_events.py --check
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -16,6 +16,7 @@ import sys
 import textwrap
 import types
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,7 @@ def quote_text(thing: Any, *, indent: int = 4) -> Iterator[str]:
             yield ""
 
 
+@cache
 def origins(module: str) -> dict[str, tuple[str, str]]:
     """Where each imported name of a module comes from."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))

@@ -18,6 +18,7 @@ TARGET = ROOT / "docs" / "architecture.svg"
 ROWS = (
     ("app",),
     ("admin", "cli", "spark"),
+    ("columns",),
     ("broker", "client"),
     ("metadata", "ledger", "rules", "wire"),
     ("runtime", "operation"),
@@ -33,10 +34,17 @@ def room_of(path: Path) -> str:
 
 
 def imports_of(tree: ast.Module) -> Iterator[str]:
-    """Types count: what is imported for them alone is a dependency too."""
+    """Types count: what is imported for them alone is a dependency too. What the package itself
+    shows is the client's."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("magnetar."):
             yield (node.module or "").split(".")[1]
+        elif (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "magnetar"
+            and any(each.name != "__version__" for each in node.names)
+        ):
+            yield "client"
 
 
 def measure() -> tuple[Counter[str], Counter[tuple[str, str]]]:

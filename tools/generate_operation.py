@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from magnetar.client.admin.name import format_bare, format_namespace, format_topic
 from magnetar.client.admin.transport import (
     Document,
     Documents,
@@ -47,8 +46,11 @@ from magnetar.client.admin.value import (
     decode_version,
     decode_versions,
     encode_id,
+    format_bare,
+    format_namespace,
+    format_topic,
 )
-from magnetar.client.message_id import LATEST, MessageId
+from magnetar.client.message_id import LATEST_ID, MessageId
 '''
 # How a result is made of a call: what comes before the call and what after it.
 DECODED = {
@@ -147,11 +149,7 @@ def write_call(operation: Operation) -> str:
         arguments.append(f"body={{{', '.join(map(write_field, fields))}}}")
     elif body is not None:
         arguments.append(f"body={write_value(body)}")
-    queries = {
-        p.wire_name: write_pairs(p) if p.kind is Kind.PROPERTIES else p.name
-        for p in operation.parameters
-        if p.place is Place.QUERY
-    }
+    queries = {p.wire_name: write_query(p) for p in operation.parameters if p.place is Place.QUERY}
     queries |= {name: repr(value) for name, value in operation.sends}
     if queries:
         pairs = ", ".join(f'"{name}": {value}' for name, value in queries.items())
@@ -172,9 +170,15 @@ def write_field(parameter: Parameter) -> str:
 
 
 def write_value(parameter: Parameter) -> str:
-    empty = {Kind.NAMES: " or ()", Kind.MESSAGE_ID: " or LATEST"}.get(parameter.kind, " or {}")
+    empty = {Kind.NAMES: " or ()", Kind.MESSAGE_ID: " or LATEST_ID"}.get(parameter.kind, " or {}")
     value = parameter.name + (empty if parameter.default is None else "")
     return SENT.get(parameter.kind, "{}").format(value)
+
+
+def write_query(parameter: Parameter) -> str:
+    if parameter.kind is Kind.NAMES:  # one for each
+        return write_value(parameter)
+    return write_pairs(parameter) if parameter.kind is Kind.PROPERTIES else parameter.name
 
 
 def write_pairs(parameter: Parameter) -> str:

@@ -19,10 +19,13 @@ from typing import Any
 import msgspec
 
 import magnetar
+from magnetar.client.keyword import KEYWORDS, keywords
+from magnetar.client.keyword import spell as spell_type
 from magnetar.operation.policy import AnyPolicy, Level
 from magnetar.operation.policy_table import POLICIES
 from magnetar.rules.policy_field import value_type
 
+VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 PAGE = Path(__file__).parent.parent / "docs" / "reference.md"
 HEAD = """\
 # Reference
@@ -35,13 +38,21 @@ _MODULE = re.compile(
     r"\b(?:magnetar|typing|collections|datetime|asyncio|builtins)(?:\.[a-z_]+)*\.(?=\w)"
 )
 
-INTERNAL = {"open", "take", "begin_send", "on_lane_ended", "on_lane_sealed", "on_lane_failed"}
+INTERNAL = {
+    "open",
+    "mark",
+    "on_received",
+    "begin_send",
+    "on_lane_ended",
+    "on_lane_sealed",
+    "on_lane_failed",
+}
 """Methods that the client calls itself."""
 
 
 def tell(thing: Any) -> str:
     """The docstring as one piece of Markdown, without what `dataclass` and others make up."""
-    text = inspect.cleandoc(thing.__doc__ or "")
+    text = inspect.cleandoc(thing.__doc__ or "").partition(KEYWORDS)[0].rstrip()
     return "" if text.startswith(f"{getattr(thing, '__name__', '')}(") else text
 
 
@@ -53,6 +64,11 @@ def spell(function: Any, *, drops_self: bool) -> str:
     parameters = list(signature.parameters.values())
     if drops_self and parameters and parameters[0].name in ("self", "cls", "group"):
         parameters = parameters[1:]
+    if (options := getattr(function, "__options__", None)) is not None:
+        names = {each.name for each in keywords(options)}
+        parameters = [each for each in parameters if each.name not in names]
+        annotation = options.__name__
+        parameters.append(inspect.Parameter("options", VAR_KEYWORD, annotation=annotation))
     text = str(signature.replace(parameters=parameters))
     text = re.sub(r"<[A-Za-z_.]*\.?([A-Za-z_]+)(?:\.[A-Z_]+)?(?:: [^>]*| object[^>]*)?>", "…", text)
     return _MODULE.sub("", text).replace("'", "")
@@ -136,19 +152,23 @@ def write_class(name: str, kind: type[Any]) -> Iterator[str]:
 
 
 def option_kinds() -> dict[str, type[Any]]:
-    from magnetar.client import option, send_option
-    from magnetar.client.scalable import option as scalable
+    from magnetar.client import option, publication
 
     return {
-        "client.producer": scalable.ScalableProducerOptions,
-        "client.stream_consumer": scalable.StreamOptions,
-        "client.queue_consumer": scalable.QueueOptions,
-        "client.checkpoint_consumer": scalable.CheckpointOptions,
-        "producer.send": send_option.SendOptions,
-        "client.classic.create_producer": option.ProducerOptions,
-        "client.classic.subscribe": option.ConsumerOptions,
-        "client.classic.reader": option.ReaderOptions,
+        "client.producer": option.ProducerOptions,
+        "client.stream_consumer": option.StreamOptions,
+        "client.queue_consumer": option.QueueOptions,
+        "client.checkpoint_consumer": option.CheckpointOptions,
+        "producer.send": publication.SendOptions,
+        "client.consumer": option.ConsumerOptions,
+        "client.reader": option.ReaderOptions,
     }
+
+
+def write_options(kind: type[Any]) -> Iterator[str]:
+    for each in keywords(kind):
+        option = each.option
+        yield f"- `{each.name}: {spell_type(each.hint)} = {option.default!r}`. {option.meaning}"
 
 
 def write_admin() -> Iterator[str]:
@@ -203,11 +223,15 @@ def render() -> str:
         origin = typing.get_origin(value) or value
         if inspect.isclass(origin):
             parts += write_class(name, origin)
+        elif inspect.isfunction(value):
+            parts.append(
+                f"### `{name}`\n\n`{name}{spell(value, drops_self=False)}`\n\n{tell(value)}\n"
+            )
         elif name != "__version__":
             parts.append(f"### `{name}`\n\n`{value!r}`\n")
     parts.append("## Keywords\n")
     for name, kind in option_kinds().items():
-        parts += (f"### Keywords of `{name}`\n", "\n".join(write_fields(kind)) + "\n")
+        parts += (f"### Keywords of `{name}`\n", "\n".join(write_options(kind)) + "\n")
     parts.append("## Administration\n")
     parts += write_admin()
     parts.append("## Policies\n")

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def check_broker_words(words: list[str]) -> None:
     program, *rest = words
     assert program == "broker"
     [command] = [each for each in COMMANDS if each.name == "broker"]
-    options = build_parser("magnetar broker", command.help, command.parts).parse_args(rest)
+    options = build_parser("magnetar broker", command).parse_args(rest)
     settings = list(options.set or [])
     if options.metadata:
         settings.append(f"metadataStoreUrl={options.metadata}")
@@ -77,6 +78,14 @@ def test_the_broker_of_the_unit_starts_with_a_configuration_that_is_known() -> N
     settings = Configuration.load(DEPLOY / "systemd/broker.conf", (), standalone=False)
     assert settings.managedLedgerDefaultAckQuorum == 2
     assert settings.metadataStoreUrl.startswith("zk://")
+
+
+def test_the_unit_of_one_broker_starts_it_with_options_that_are_known() -> None:
+    unit = read_unit(DEPLOY / "systemd/magnetar-standalone.service")["Service"]
+    _, program, *rest = shlex.split(unit["ExecStart"])
+    [command] = [each for each in COMMANDS if each.name == program]
+    options = build_parser(f"magnetar {program}", command).parse_args(rest)
+    assert str(options.data) == f"/var/lib/{unit['StateDirectory']}"
 
 
 def test_the_parts_of_the_hosts_agree_on_their_addresses() -> None:
@@ -159,3 +168,94 @@ def test_helm_renders_the_same(values: dict[str, Any], tmp_path: Path) -> None:
 
     rendered = [each for each in yaml.safe_load_all(done.stdout) if each]
     assert sorted(rendered, key=order) == sorted(documents(values), key=order)
+
+
+INSTRUCTIONS = {
+    *("FROM", "COPY", "RUN", "USER", "WORKDIR", "EXPOSE", "ENTRYPOINT", "CMD"),
+}
+
+
+def instructions(text: str) -> list[tuple[str, str]]:
+    """Of a Dockerfile: each name with the rest of its lines."""
+    lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    joined = re.sub(r"\\\n\s*", "", lines)
+    return [
+        (name, rest.strip()) for name, _, rest in (x.partition(" ") for x in joined.split("\n"))
+    ]
+
+
+def flaws_of_image(text: str, ignored: set[str]) -> Iterator[str]:
+    """What linters of Dockerfiles complain about, as far as it concerns one of a few lines."""
+    found = [(name, rest) for name, rest in instructions(text) if name]
+    for name, rest in found:
+        if name not in INSTRUCTIONS:
+            yield f"{name} is not used here"
+        if name == "FROM" and re.fullmatch(r"[\w./-]+:(?!latest)[\w.-]+( AS \w+)?", rest) is None:
+            yield f"FROM {rest}: name a version"
+        if name in ("ENTRYPOINT", "CMD") and not rest.startswith("["):
+            yield f"{name} {rest}: a shell would stand between the signal and the broker"
+        if name == "WORKDIR" and not rest.startswith("/"):
+            yield f"WORKDIR {rest} is not absolute"
+        if name == "RUN" and "pip install" in rest and "--no-cache-dir" not in rest:
+            yield "pip leaves its cache in the image"
+        if name == "RUN" and ("apt-get" in rest or "sudo" in rest or "cd " in rest):
+            yield f"RUN {rest}"
+        if name == "COPY" and rest.startswith(". ") and not {".git", ".venv", "data"} <= ignored:
+            yield "COPY . takes what .dockerignore does not name"
+    users = [rest for name, rest in found if name == "USER"]
+    if not users or users[-1] in ("root", "0"):
+        yield "the broker runs as root"
+    if found[0][0] != "FROM":
+        yield "FROM is not the first"
+
+
+def test_the_image_is_built_as_linters_want_it() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    ignored = set((ROOT / ".dockerignore").read_text().splitlines())
+    assert not list(flaws_of_image(text, ignored))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [extras] = re.findall(r"/source\[([\w,]+)\]", text)
+    assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+    assert ("EXPOSE", "6650 8080") in instructions(text)
+    assert ("ENTRYPOINT", '["magnetar"]') in instructions(text)
+    bad = "FROM python\nADD x /x\nRUN pip install x\nCOPY . /source\nCMD magnetar\n"
+    assert len(list(flaws_of_image(bad, set()))) == 6
+
+
+def test_the_chart_is_complete_and_uses_every_value() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["apiVersion"], chart["name"], chart["type"]) == ("v2", CHART.name, "application")
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert chart["appVersion"] == version and values["broker"]["image"] == f"magnetar:{version}"
+    assert re.fullmatch(r"\d+\.\d+\.\d+", chart["version"])
+    text = "".join(path.read_text() for path in (CHART / "templates").iterdir())
+    used = set(re.findall(r"\.Values((?:\.\w+)+)", text))
+    known = {f".{group}" for group, each in values.items() if not isinstance(each, dict)}
+    for group, each in values.items():
+        known |= {f".{group}.{name}" for name in each} if isinstance(each, dict) else set()
+    assert used == known
+
+
+@pytest.mark.parametrize("values", VALUES, ids=("default", "existing", "changed"))
+def test_what_the_chart_renders_is_what_kubernetes_takes(values: dict[str, Any]) -> None:
+    versions = {"Service": "v1", "StatefulSet": "apps/v1", "PodDisruptionBudget": "policy/v1"}
+    for each in documents(values):
+        assert each["apiVersion"] == versions[each["kind"]]
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", each["metadata"]["name"])
+        assert each.keys() <= {"apiVersion", "kind", "metadata", "spec"}
+        if each["kind"] != "StatefulSet":
+            continue
+        [container] = each["spec"]["template"]["spec"]["containers"]
+        assert ":" in container["image"] and not container["image"].endswith(":latest")
+        assert container["resources"].keys() == {"requests", "limits"}
+        names = {port["name"] for port in container["ports"]}
+        for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
+            how = container.get(probe, {}).get("httpGet") or container.get(probe, {}).get(
+                "tcpSocket"
+            )
+            assert how is None or how["port"] in names | {
+                p["containerPort"] for p in container["ports"]
+            }
+        for variable in container.get("env", ()):
+            assert isinstance(variable.get("value", ""), str), f"{variable} is no text"

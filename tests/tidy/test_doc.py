@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from codeop import compile_command
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ELSEWHERE = {
     "spark.md": "tests/spark/test_guide.py, with the Spark session of its neighbours",
     "jobs.md": "tests/spark/test_guide.py, with the Spark session of its neighbours",
+    "learn.md": "tests/spark/test_guide.py, with the Spark session of its neighbours",
 }
 SERVICE_URL = "pulsar://localhost:6650"
 ADMIN_URL = "http://localhost:8080"
@@ -60,6 +62,22 @@ def test_pages_that_are_read_one_after_another_make_topics_of_their_own() -> Non
     for page in PAGES:
         for topic in re.findall(r"^\$ magnetar .* create (\S+)", page.read_text(), re.MULTILINE):
             assert made.setdefault(topic, page.name) == page.name, topic
+
+
+def test_what_is_pasted_into_python_needs_no_other_lines() -> None:
+    """A prompt ends a loop at an empty line: without one, the next statement is an error."""
+    for block in blocks(ROOT / "docs" / "learn.md"):
+        if block.mark != "python":
+            continue
+        pasted: list[str] = []
+        for number, line in enumerate([*block.text.splitlines(), ""]):
+            pasted.append(line)
+            try:
+                code = compile_command("\n".join(pasted), symbol="single")
+            except SyntaxError as error:
+                raise AssertionError(f"learn.md:{block.line + number}: {error}") from error
+            if code is not None:
+                pasted.clear()
 
 
 @pytest.mark.parametrize(

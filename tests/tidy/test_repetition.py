@@ -11,7 +11,9 @@ from tests.tidy.source import ROOT
 
 SUITE = """
 from pathlib import Path
+import pytest
 
+@pytest.mark.xdist_group("shared")
 def test_a_flaky_one():
     seen = Path("seen")
     if not seen.exists():
@@ -19,6 +21,21 @@ def test_a_flaky_one():
         raise AssertionError("the first time")
 
 def test_a_sound_one():
+    pass
+"""
+SERVER = """
+from pathlib import Path
+import pytest
+
+@pytest.fixture(scope="module")
+def server():
+    seen = Path("seen")
+    if not seen.exists():
+        seen.touch()
+        raise AssertionError("did not start")
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_server(server, number):
     pass
 """
 BROKEN = """
@@ -33,9 +50,9 @@ def call(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def fail_once(folder: Path, suite: str) -> None:
+def fail_once(folder: Path, suite: str, *arguments: str) -> None:
     (folder / "test_suite.py").write_text(suite)
-    assert call(folder, "-m", "pytest", "-q").returncode == 1
+    assert call(folder, "-m", "pytest", "-q", *arguments).returncode == 1
 
 
 def test_make_test_runs_every_test_once() -> None:
@@ -47,7 +64,8 @@ def test_make_test_runs_every_test_once() -> None:
 
 
 def test_a_test_that_passes_when_repeated_is_called_flaky(tmp_path: Path) -> None:
-    fail_once(tmp_path, SUITE)
+    """Also one of a group: the run that repeats it knows no groups."""
+    fail_once(tmp_path, SUITE, "-n", "1", "--dist", "loadgroup")
     repeated = call(tmp_path, str(ROOT / "tools/retry.py"))
     assert repeated.returncode == 0, repeated.stdout
     assert re.findall(r"^flaky: .*$", repeated.stdout, re.M) == [
@@ -63,8 +81,22 @@ def test_a_test_that_fails_twice_has_failed(tmp_path: Path) -> None:
     assert "flaky: test_suite.py::test_a_broken_one" not in repeated.stdout
 
 
+def test_a_server_that_fails_to_start_once_does_not_fail_the_run_by_the_number_of_its_tests(
+    tmp_path: Path,
+) -> None:
+    fail_once(tmp_path, SERVER)
+    repeated = call(tmp_path, str(ROOT / "tools/retry.py"))
+    assert repeated.returncode == 0, repeated.stdout
+    assert repeated.stdout.count("flaky: ") == 20
+
+
 def test_a_run_that_failed_without_a_failed_test_is_not_repeated(tmp_path: Path) -> None:
     assert call(tmp_path, str(ROOT / "tools/retry.py")).returncode == 1
+    (tmp_path / "test_suite.py").write_text("import nothing_of_this_name\n")
+    assert call(tmp_path, "-m", "pytest", "-q").returncode == 2
+    repeated = call(tmp_path, str(ROOT / "tools/retry.py"))
+    assert repeated.returncode == 1
+    assert "not a test, and so not run again: test_suite.py" in repeated.stderr
 
 
 def test_repeated_runs_count_the_tests_that_failed_in_some_of_them(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ SCENARIOS: Final[Mapping[str, str]] = {
     "ClientLifecycle": """
         lifecycle: closing_a_client_closes_all_it_made_and_again_does_nothing
         lifecycle: a_client_that_ends_at_once_fails_what_is_not_stored
-        lifecycle: transactions_are_refused_wherever_one_could_ask_for_them""",
+        lifecycle: what_is_no_transaction_is_refused_wherever_one_could_be_given""",
     "ClientBuilderConfig": """
         lifecycle: brokers_list_a_client_by_its_description
-        classic: the_memory_limit_holds_sends_back_and_loses_none
+        consumer: the_memory_limit_holds_sends_back_and_loses_none
         telemetry: what_is_sent_received_and_acknowledged_is_counted""",
     "ConcurrentProducersConsumers": """
         queue: many_producers_and_consumers_pass_every_message_once""",
@@ -142,7 +142,12 @@ SCENARIOS: Final[Mapping[str, str]] = {
         bucket: two_consumers_share_one_segment_by_keys
         bucket: one_that_joins_leaves_and_comes_back_under_traffic_breaks_no_order
         bucket: a_bucket_moves_once_what_was_received_of_it_is_acknowledged""",
-    "Transaction": "lifecycle: transactions_are_refused_wherever_one_could_ask_for_them",
+    "Transaction": """
+        transaction: topics_show_what_is_committed_together_and_nothing_of_what_is_aborted
+        transaction: input_is_acknowledged_with_the_output_and_comes_again_without_it
+        transaction: a_conflict_aborts_the_transaction_that_came_second
+        transaction: a_transaction_goes_on_across_a_split_and_a_merge
+        transaction: a_transaction_that_is_not_ended_in_time_is_aborted""",
 }
 ELSEWHERE: Final[Mapping[str, str]] = {
     "ClientBuilderConfig": """
@@ -211,7 +216,7 @@ a_receipt_of_an_acknowledgement_is_awaited_and_its_error_raised""",
         rough_edge: a_checkpoint_consumer_decrypts_with_keys_that_take_their_time
         unit/client/scalable/test_queue.py: properties_are_told_on_every_segment
         rough_edge: a_namespace_queue_buries_what_was_delivered_too_often
-        lifecycle: transactions_are_refused_wherever_one_could_ask_for_them
+        lifecycle: what_is_no_transaction_is_refused_wherever_one_could_be_given
         unit/client/test_pool.py: the_backoff_says_when_the_broker_is_asked_again
         redelivery: a_message_put_aside_comes_again_through_the_retry_topic_then_is_buried
         redelivery: a_dead_letter_topic_gets_its_first_subscription_with_the_first_letter""",
