@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import count, pairwise
 from typing import Any
 
 import pulsar
 
 from bench.gauge import cpu_s, median
+from bench.probe import describe_machine
 from bench.run import PEER, Row, java_row
 from magnetar.client.admin import AdminClient
 from magnetar.errors import MagnetarError
@@ -201,16 +204,33 @@ def measure_failover(side: Side, options: argparse.Namespace) -> Result:
 
 
 def measure_hand_over(side: Side, options: argparse.Namespace) -> Result:
-    """Silence of a writer while the bundle of its topic is unloaded."""
+    """Silence of a writer while the bundle of its topic moves to the other broker."""
+
+    def choose(topic: str) -> str:
+        owner = side.owner(topic)
+        other = next(each for each in side.brokers if each is not owner)
+        return other.admin_url.removeprefix("http://")
+
+    return measure_unloads(side, options, choose)
+
+
+def measure_unload(side: Side, options: argparse.Namespace) -> Result:
+    """The same, where the brokers decide which of them has the bundle next."""
+    return measure_unloads(side, options, lambda topic: None)
+
+
+def measure_unloads(
+    side: Side, options: argparse.Namespace, choose: Callable[[str], str | None]
+) -> Result:
     with side.client() as client, side.admin() as admin:
         topic = side.new_topic()
         pulse = Pulse(client, topic)
         pulse.more()
         silences = []
         for _ in range(options.moves):
+            bundle, destination = admin.topics.bundle_range(topic), choose(topic)
             pulse.longest_s = 0.0
-            bundle = admin.topics.bundle_range(topic)
-            admin.namespaces.unload_bundle(NAMESPACE, bundle)
+            admin.namespaces.unload_bundle(NAMESPACE, bundle, destination=destination)
             pulse.more()
             silences.append(pulse.longest_s * 1000)
         pulse.end()
@@ -279,6 +299,7 @@ ROWS: tuple[tuple[str, tuple[str, ...], str, Measure], ...] = (
     ("two-brokers", ("times",), "ours ≥ 1.7", measure_two),
     ("failover", ("silence_s",), "≥ 1.0", measure_failover),
     ("hand-over", ("silence_ms",), "≥ 3.3", measure_hand_over),
+    ("unload", ("silence_ms",), "≥ 3.3", measure_unload),
     ("load-bundle", ("load_s",), "≥ 1.0", measure_load),
 )
 
@@ -373,6 +394,7 @@ def main() -> None:
         print("\n".join(dict.fromkeys(row[0] for row in rows)))
         return
     results = []
+    when, load1 = datetime.now(UTC).isoformat(timespec="seconds"), round(os.getloadavg()[0], 2)
     with running_sides(options) as sides:
         for side in sides:  # a fresh JVM is slow
             measure_entry_cost(side, options)
@@ -384,7 +406,14 @@ def main() -> None:
                 if not options.json:
                     print(show(result), flush=True)
     if options.json:
-        print(json.dumps(results, indent=2))
+        document = {
+            "bench": "cluster",
+            "when": when,
+            "load1": load1,
+            "machine": describe_machine(),
+            "rows": {f"{each['row']} {each['figure']}": each for each in results},
+        }
+        print(json.dumps(document, indent=2))
 
 
 if __name__ == "__main__":

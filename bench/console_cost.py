@@ -51,7 +51,7 @@ async def measure(topics: int, seconds: float, rate: int) -> None:
     with MagnetarBroker() as broker:
         async with AsyncPulsarClient(broker.service_url) as client:
             names = [f"persistent://public/default/t-{number:05d}" for number in range(topics)]
-            opened = [await client.classic.create_producer(name) for name in names]
+            opened = [await client.producer(name) for name in names]
             request = urllib.request.Request(
                 f"{broker.admin_url}/admin/v2/scalable/public/default/river?numInitialSegments=4",
                 method="PUT",

@@ -27,14 +27,16 @@ WARM_ENTRIES = 2000
 class Reader:
     """Consumes as the official clients do: refills permits by halves, groups acknowledgements."""
 
-    def __init__(self, line: Line, consumer_id: int) -> None:
+    def __init__(self, line: Line, consumer_id: int, messages: int = 1) -> None:
+        """`messages` of each entry."""
+        self._messages = messages
         self._line = line
         self._consumer_id = consumer_id
         self._unacked: list[MessageIdData] = []
         line.on_message = self._on_message
 
     def start(self) -> None:
-        self._line.flow(self._consumer_id, PERMITS)
+        self._line.flow(self._consumer_id, PERMITS * self._messages)
 
     def acknowledge(self) -> None:
         command = CommandAck(
@@ -49,7 +51,7 @@ class Reader:
         self._unacked.append(message.message_id)
         if len(self._unacked) == PERMITS // 2:
             self.acknowledge()
-            self._line.flow(self._consumer_id, PERMITS // 2)
+            self._line.flow(self._consumer_id, PERMITS // 2 * self._messages)
 
 
 class Meter:
@@ -75,17 +77,20 @@ async def measure(broker: MagnetarBroker, entries: int, size: int) -> dict[str, 
 
 
 async def measure_line(
-    line: Line, pid: int, entries: int, size: int
+    line: Line, pid: int, entries: int, size: int, messages: int = 1
 ) -> dict[str, dict[str, float]]:
     await line.subscribe(1, TOPIC, SUBSCRIPTION)
     await line.create_producer(1, TOPIC)
     payload = b"x" * size
-    frames = [line.encode_send(1, number, payload) for number in range(WARM_ENTRIES + entries)]
+    frames = [
+        line.encode_send(1, number, payload, messages=messages)
+        for number in range(WARM_ENTRIES + entries)
+    ]
     await line.send_all(frames[:WARM_ENTRIES], window=2000, burst=250)
     meter = Meter(pid)
     await line.send_all(frames[WARM_ENTRIES:], window=2000, burst=250)
     produced = meter.read(entries)
-    reader = Reader(line, 1)
+    reader = Reader(line, 1, messages)
     meter = Meter(pid)
     reader.start()
     await line.await_messages(len(frames))

@@ -75,13 +75,16 @@ class Line(asyncio.Protocol):
         answer = await self._ask(command)
         self._names[producer_id] = answer.producer_success.producer_name
 
-    async def subscribe(self, consumer_id: int, topic: str, subscription: str) -> None:
+    async def subscribe(
+        self, consumer_id: int, topic: str, subscription: str, *, shared: bool = False
+    ) -> None:
+        kinds = CommandSubscribe.SubType
         await self._look_up(topic)
         await self._ask(
             CommandSubscribe(
                 topic=topic,
                 subscription=subscription,
-                subType=CommandSubscribe.SubType.Exclusive,
+                subType=kinds.Shared if shared else kinds.Exclusive,
                 consumer_id=consumer_id,
                 request_id=0,
                 initialPosition=CommandSubscribe.InitialPosition.Earliest,
@@ -96,15 +99,25 @@ class Line(asyncio.Protocol):
         )
 
     def encode_send(
-        self, producer_id: int, sequence_id: int, payload: bytes, *, key: str | None = None
+        self,
+        producer_id: int,
+        sequence_id: int,
+        payload: bytes,
+        *,
+        key: str | None = None,
+        messages: int = 1,
     ) -> bytes:
+        """A frame; with several `messages` it passes for a batch, into which no broker looks."""
         metadata = MessageMetadata(
             producer_name=self._names[producer_id],
             sequence_id=sequence_id,
             publish_time=time.time_ns() // 1_000_000,
             partition_key=key,
         )
-        command = make_command(CommandSend(producer_id=producer_id, sequence_id=sequence_id))
+        send = CommandSend(producer_id=producer_id, sequence_id=sequence_id)
+        if messages > 1:
+            metadata.num_messages_in_batch = send.num_messages = messages
+        command = make_command(send)
         return encode_payload_command(command, encode_entry(metadata, payload))
 
     def write(self, data: bytes) -> None:

@@ -3,7 +3,9 @@
 Both brokers run while a row is measured, on one after the other, and every second run begins with
 the other one. Both are warmed before the first row: a fresh JVM is slow. Magnetar syncs before it
 acknowledges; Apache Pulsar's standalone does not by default, so `--sync` makes it do so for a
-like-for-like comparison.
+like-for-like comparison. Beside each rate stands the processor time of the broker's process for a
+message, as the operating system counts it, and how many cores it kept busy: where that is less than
+one, the client or the disk sets the rate.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bench.gauge import median
 from magnetar.testing.broker import MagnetarBroker, find_ports
@@ -44,10 +46,11 @@ class Row:
         """Above 1 means ours is better, whatever the figure."""
         return ours / theirs if self.higher_is_better else theirs / ours
 
-    def run(self, url: str, seconds: float) -> Result:
+    def run(self, url: str, seconds: float, *, broker_pid: int | None = None) -> Result:
         words = {"{url}": url, "{seconds}": f"{seconds:g}"}
         command = [words.get(word, word) for word in self.command]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        environment = os.environ | ({} if broker_pid is None else {"BROKER_PID": str(broker_pid)})
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         if not lines:
             return {"error": f"{command[0]} ended with {done.returncode} and printed no result"}
@@ -122,13 +125,21 @@ def end(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def measure(row: Row, urls: Sequence[str], options: argparse.Namespace) -> list[Result]:
-    """One summary per broker: the median of the runs' figure, or what went wrong."""
-    runs: list[list[Result]] = [[] for _ in urls]
+class Server(Protocol):
+    @property
+    def service_url(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
+
+
+def measure(row: Row, servers: Sequence[Server], options: argparse.Namespace) -> list[Result]:
+    """One summary per broker: the medians of the runs, or what went wrong."""
+    runs: list[list[Result]] = [[] for _ in servers]
     for number in range(options.repeat):
-        sides = list(zip(runs, urls, strict=True))
-        for results, url in sides if number % 2 == 0 else reversed(sides):
-            results.append(row.run(url, options.seconds))
+        sides = list(zip(runs, servers, strict=True))
+        for results, server in sides if number % 2 == 0 else reversed(sides):
+            results.append(row.run(server.service_url, options.seconds, broker_pid=server.pid))
     return [summarise(row, results) for results in runs]
 
 
@@ -136,13 +147,21 @@ def summarise(row: Row, results: Sequence[Result]) -> Result:
     problems = [result["error"] for result in results if "error" in result]
     if problems:
         return {"error": problems[0], "runs": list(results)}
-    return {"value": median([result[row.figure] for result in results]), "runs": list(results)}
+    summary: Result = {"value": median([result[row.figure] for result in results])}
+    for cost in ("broker_us", "broker_cores"):
+        if all(cost in result for result in results):
+            summary[cost] = median([result[cost] for result in results])
+    return {**summary, "runs": list(results)}
 
 
 def show(row: Row, ours: Result, theirs: Result) -> str:
     cells = [f"{row.name:<26} {row.figure:<11}", show_value(ours), show_value(theirs)]
     if "value" in ours and "value" in theirs:
         cells.append(f"{row.ratio(ours['value'], theirs['value']):>9.2f}")
+    if "broker_us" in ours and "broker_us" in theirs:
+        sides = (ours, theirs)
+        cells += [f"{side['broker_us']:>9.2f} x {side['broker_cores']:.2f}" for side in sides]
+        cells.append(f"{ours['broker_us'] / theirs['broker_us']:>9.2f}")
     return " ".join(cells)
 
 
@@ -180,14 +199,15 @@ def main() -> None:
     document = {}
     with MagnetarBroker() as broker, running_peer(sync=options.sync) as peer:
         if not options.json:
-            print(f"{'row':<26} {'figure':<11} {'ours':>12} {'theirs':>12} {'ratio':>9}")
-        urls = (broker.service_url, peer.service_url)
+            heads = f"{'row':<26} {'figure':<11} {'ours':>12} {'theirs':>12} {'ratio':>9}"
+            print(f"{heads} {'us x cores':>16} {'theirs':>16} {'ratio':>9}")
+        servers = (broker, peer)
         for row in CLIENT_ROWS:
             if row.name in WARM_UP:
-                for url in urls:
-                    row.run(url, options.warm)
+                for server in servers:
+                    row.run(server.service_url, options.warm)
         for row in rows:
-            ours, theirs = measure(row, urls, options)
+            ours, theirs = measure(row, servers, options)
             document[row.name] = {"figure": row.figure, "ours": ours, "theirs": theirs}
             if not options.json:
                 print(show(row, ours, theirs), flush=True)

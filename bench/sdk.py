@@ -46,14 +46,16 @@ class Row:
 
 
 ROWS = (
-    Row("produce batched 100 B", "produce-batched", "rate_per_s", needs="0.5, aim 1.0"),
-    Row("produce batched 1 KB", "produce-batched", "rate_per_s", 1024, 200_000, needs="0.5"),
+    Row("produce batched 100 B", "produce-batched", "rate_per_s", needs="0.9"),
+    Row("produce batched 1 KB", "produce-batched", "rate_per_s", 1024, 200_000, needs="0.9"),
     Row("… each heard", "produce-batched", "rate_per_s", options=("--heard",), count=100_000),
-    Row("produce unbatched", "produce-unbatched", "rate_per_s", count=50_000, needs="0.7"),
+    Row("produce unbatched", "produce-unbatched", "rate_per_s", count=50_000, needs="1.1"),
     Row("… each heard", "produce-unbatched", "rate_per_s", options=("--heard",), count=50_000),
-    Row("send and wait", "sync-send", "p50_ms", count=1_000, needs="0.83"),
-    Row("consume batched 100 B", "consume", "rate_per_s", reads=True, needs="0.5, aim 1.0"),
-    Row("consume batched 1 KB", "consume", "rate_per_s", 1024, reads=True, needs="0.5"),
+    Row("sync submit batched", "sync-submit", "rate_per_s", count=100_000, needs="1.0"),
+    Row("send and wait", "sync-send", "p50_ms", count=1_000, needs="0.91"),
+    Row("consume batched 100 B", "consume", "rate_per_s", reads=True, needs="1.0"),
+    Row("consume batched 1 KB", "consume", "rate_per_s", 1024, reads=True, needs="1.0"),
+    Row("sync consume, ack each", "sync-consume", "rate_per_s", reads=True, needs="0.8"),
     Row("receive_many, checkpoint", "read", "rate_per_s", reads=True, needs="1.0", scalable=True),
     Row("… and look at the data", "read-data", "rate_per_s", reads=True, scalable=True),
     Row(
@@ -99,7 +101,7 @@ class Bench:
         if topic is None:
             regular = f"persistent://public/default/{_word()}"
             with PulsarClient(self._url) as client:
-                client.classic.subscribe(regular, HOLD).close()
+                client.consumer(regular, HOLD).close()
             self._call("official", "produce-batched", regular, size, count)
             topic = regular
             if scalable:

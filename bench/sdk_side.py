@@ -91,6 +91,37 @@ class Ours:
                 took.append(time.perf_counter() - began)
         return latencies(took)
 
+    def sync_submit(self) -> Result:
+        payload, count = b"x" * self.options.size, self.options.count
+        with PulsarClient(self.options.url) as client:
+            producer = client.producer(
+                self.options.topic, batching=BATCHING, max_pending_messages=PENDING
+            )
+            producer.send(payload)
+            self.watch.start()
+            for _ in range(count):
+                producer.submit(payload)
+            producer.flush()
+            result = self.watch.rate(count)
+            assert producer.stats.sent == count + 1
+        return result
+
+    def sync_consume(self) -> Result:
+        count = self.options.count
+        with PulsarClient(self.options.url) as client:
+            self.watch.start()
+            consumer = client.queue_consumer(
+                self.options.topic,
+                subscription=f"ours-{uuid.uuid4().hex}",
+                initial_position="earliest",
+                receiver_queue_size=QUEUE,
+            )
+            for number in range(count):
+                message = consumer.receive(30)
+                assert message is not None, f"{number} messages came"
+                consumer.acknowledge(message)
+            return self.watch.rate(count)
+
     def consume(self) -> Result:
         return asyncio.run(self._consume())
 
@@ -159,7 +190,7 @@ class Ours:
             await client.connect()
             before = rss_kib()
             for number in range(IDLE_CONSUMERS):
-                await client.classic.subscribe(f"{self.options.topic}-{number % 10}", f"s-{number}")
+                await client.consumer(f"{self.options.topic}-{number % 10}", f"s-{number}")
             return {"kib_each": round((rss_kib() - before) / IDLE_CONSUMERS, 1)}
 
     def start_up(self) -> Result:
@@ -220,6 +251,26 @@ class Official:
                 producer.send(payload)
                 took.append(time.perf_counter() - began)
         return latencies(took)
+
+    def sync_submit(self) -> Result:
+        return self.produce(batched=True)
+
+    def sync_consume(self) -> Result:
+        import pulsar
+
+        count = self.options.count
+        with self.client() as client:
+            self.watch.start()
+            consumer = client.subscribe(
+                self.options.topic,
+                f"official-{uuid.uuid4().hex}",
+                consumer_type=pulsar.ConsumerType.Shared,
+                initial_position=pulsar.InitialPosition.Earliest,
+                receiver_queue_size=QUEUE,
+            )
+            for _ in range(count):
+                consumer.acknowledge(consumer.receive(30_000))
+            return self.watch.rate(count)
 
     def consume(self) -> Result:
         import pulsar
@@ -313,6 +364,8 @@ def main() -> None:
         "produce-batched": lambda: side.produce(batched=True),
         "produce-unbatched": lambda: side.produce(batched=False),
         "sync-send": side.sync_send,
+        "sync-submit": side.sync_submit,
+        "sync-consume": side.sync_consume,
         "consume": side.consume,
         "read": side.read,
         "read-data": lambda: side.read(looks=True),

@@ -27,8 +27,10 @@ from bench.spark_memory import measure_memory
 from bench.spark_side import TOPIC, fill, read_official
 from bench.spark_sink import measure_sink, timed
 from bench.spark_stream import measure_latency, measure_triggers
+from bench.spark_typed import measure_segments, measure_typed
 from magnetar.client.admin import AdminClient
 from magnetar.client.delivery import EntryDecoder
+from magnetar.client.message import Origin
 from magnetar.model.position import Position
 from magnetar.spark import make_session
 from magnetar.spark.reading import Task, make_reading
@@ -48,7 +50,7 @@ class TupleReader(TopicReader):
         reading, _ = make_reading(self._options, self._schema, partition.files, None)
         source = EntrySource(reading)
         for piece in partition.slices:
-            decoder = EntryDecoder(piece.topic, 0, message_bytes_max=10 << 20)
+            decoder = EntryDecoder(Origin(piece.topic), message_bytes_max=10 << 20)
             for ledger, entry, data in source.read(piece):
                 id = message_id(Position(ledger, entry))
                 command = CommandMessage(consumer_id=0, message_id=id)
@@ -166,11 +168,14 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=200_000, help="5000000 for the full run")
     parser.add_argument("--sink-rows", type=int, help="as many as --messages unless given")
     parser.add_argument("--repeat", type=int, default=3, help="turns of the sink's measure")
+    parser.add_argument("--batches", type=int, default=20, help="over one segment and over 64")
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each streaming measure")
     parser.add_argument("--memory-mib", type=int, default=100, help="10240 for the full run")
     parser.add_argument(
-        "--only", nargs="*", default=["read", "trigger", "latency", "sink", "memory"]
+        "--only",
+        nargs="*",
+        default=["read", "typed", "segments", "trigger", "latency", "sink", "memory"],
     )
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -193,6 +198,10 @@ def main() -> None:
         where = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
         if "read" in given.only:
             result["read"] = measure_reads(spark, broker, where, given.messages, given.size)
+        if "typed" in given.only:
+            result["typed"] = measure_typed(spark, where, given.messages, given.repeat)
+        if "segments" in given.only:
+            result["segments"] = measure_segments(spark, broker, where, given.batches)
         if "trigger" in given.only or "latency" in given.only:
             result["trigger"] = measure_triggers(spark, broker, where, given.seconds)
         if "latency" in given.only:

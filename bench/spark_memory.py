@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 
 from bench.gauge import rss_mib
 from magnetar.client.admin import AdminClient
-from magnetar.client.arrow import make_binary
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.policy import BatchingPolicy
-from magnetar.client.sheet import make_sheet
+from magnetar.columns import AsyncBulk
+from magnetar.columns.arrow import make_binary
+from magnetar.columns.sheet import make_sheet
 from magnetar.testing import MagnetarBroker
 
 TOPIC = "public/default/large"
@@ -63,7 +64,7 @@ async def fill(broker: MagnetarBroker, count: int) -> None:
 
     values = make_binary([os.urandom(VALUE_BYTES) for _ in range(ROWS)])
     async with AsyncPulsarClient(broker.service_url) as client:
-        producer = await client.bulk.resumable_producer(
+        producer = await AsyncBulk(client).resumable_producer(
             f"topic://{TOPIC}",
             batching=BatchingPolicy(max_delay=0.01, max_bytes="1MB"),
             max_pending_messages=4 * ROWS,

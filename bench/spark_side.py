@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.policy import BatchingPolicy
-from magnetar.client.sheet import make_sheet
+from magnetar.columns import AsyncBulk
+from magnetar.columns.sheet import make_sheet
 from magnetar.testing import MagnetarBroker
 
 TOPIC = "public/default/bench"
@@ -101,7 +102,7 @@ async def produce_arrow(
             failures.append(failure)
 
     async with AsyncPulsarClient(broker.service_url) as client:
-        producer = await client.bulk.resumable_producer(
+        producer = await AsyncBulk(client).resumable_producer(
             f"topic://public/default/{topic}", name="bulk", max_pending_messages=20_000
         )
         number = 0

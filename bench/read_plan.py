@@ -1,0 +1,108 @@
+"""How long a broker takes to plan a read of many topics.
+
+`python -m bench.read_plan --topics 10000`.
+
+Half of the topics is scalable. Each has a message; they are asked for when nobody has loaded them
+since the broker started, then once they are loaded, by name and by namespace, and when nothing is
+new.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from magnetar import AsyncPulsarClient
+from magnetar.client.admin import AdminClient
+from magnetar.testing import MagnetarBroker
+
+NAMESPACE = "public/planned"
+AT_ONCE = 64
+KEPT = {"brokerDeleteInactiveTopicsEnabled": False}
+"""Many topics take longer to make than a broker waits before it deletes one without clients."""
+
+
+def timed(call: Callable[[], Any], times: int = 3) -> tuple[float, Any]:
+    """The shortest of some calls, in seconds, and what the last one answered."""
+    spent = []
+    found: Any = None
+    for _ in range(times):
+        start = time.perf_counter()
+        found = call()
+        spent.append(time.perf_counter() - start)
+    return round(min(spent), 3), found
+
+
+def fill(broker: MagnetarBroker, topics: int) -> None:
+    with AdminClient(broker.admin_url) as admin:
+        admin.namespaces.create(NAMESPACE)
+    asyncio.run(send_to_all(broker.service_url, topics))
+
+
+async def send_to_all(url: str, topics: int) -> None:
+    """A producer makes its topic."""
+    async with AsyncPulsarClient(url) as client:
+
+        async def send(number: int) -> None:
+            kind = "persistent" if number % 2 else "topic"
+            async with client.producer(f"{kind}://{NAMESPACE}/t{number:06d}") as producer:
+                await producer.send(b"message")
+
+        for start in range(0, topics, AT_ONCE):
+            await asyncio.gather(*map(send, range(start, min(start + AT_ONCE, topics))))
+
+
+def measure(broker: MagnetarBroker, topics: int) -> dict[str, Any]:
+    names = [f"{NAMESPACE}/t{number:06d}" for number in range(topics)]
+    with AdminClient(broker.admin_url) as admin:
+        first, _ = timed(lambda: admin.reads.plan({"namespace": NAMESPACE}), times=1)
+        idle, plan = timed(lambda: admin.reads.plan({"namespace": NAMESPACE}))
+        assert len(plan["topics"]) == topics
+        moves = [
+            {"name": part["name"], "position": "-1:-1"}
+            for topic in plan["topics"]
+            for part in topic["parts"]
+        ]
+        made, _ = timed(lambda: admin.reads.move_hold("bench", moves), times=1)
+        loaded, plan = timed(lambda: admin.reads.plan({"topics": names}))
+        ends = [
+            {"name": part["name"], "position": part["end"]}
+            for topic in plan["topics"]
+            for part in topic["parts"]
+        ]
+        moved, _ = timed(lambda: admin.reads.move_hold("bench", ends), times=1)
+        quiet, plan = timed(
+            lambda: admin.reads.plan({"namespace": NAMESPACE, "version": plan["version"]})
+        )
+    return {
+        "first_s": first,
+        "idle_topics_s": idle,
+        "loaded_topics_s": loaded,
+        "nothing_new_s": quiet,
+        "hold_made_s": made,
+        "hold_moved_s": moved,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--topics", type=int, default=1000)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        data = Path(home) / "data"
+        with MagnetarBroker(data=data, set=KEPT) as broker:
+            fill(broker, given.topics)
+        with MagnetarBroker(data=data, set=KEPT) as broker:
+            result = measure(broker, given.topics)
+    print(json.dumps({"topics": given.topics, "load1": os.getloadavg()[0]} | result))
+
+
+if __name__ == "__main__":
+    main()
