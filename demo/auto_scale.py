@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from magnetar import AsyncPulsarClient, Schema
-from magnetar.client.admin import AdminClient
+from magnetar import Admin, AsyncPulsarClient, Schema
 from magnetar.testing import MagnetarBroker
 
 TOPIC = "topic://public/default/demo-auto-scale"
@@ -84,7 +83,7 @@ class Outcome:
 
 
 class Play:
-    def __init__(self, client: AsyncPulsarClient, admin: AdminClient) -> None:
+    def __init__(self, client: AsyncPulsarClient, admin: Admin) -> None:
         self._client = client
         self._admin = admin
         self._began = time.perf_counter()
@@ -181,7 +180,7 @@ async def play(broker: MagnetarBroker) -> Outcome:
     """Run the script against a broker that has the quick limits."""
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(AsyncPulsarClient(broker.service_url))
-        admin = stack.enter_context(AdminClient(broker.admin_url))
+        admin = stack.enter_context(Admin(broker.admin_url))
         return await Play(client, admin).run()
 
 
