@@ -66,7 +66,7 @@ _SENTENCE: Final = 4000
 
 
 def shorten(text: str, shown: int = _SHOWN) -> str:
-    """A text as logs and refusals show it: a long one is cut, and its length told."""
+    """A text as logs and refusals show it: a long one is cut, and its length given."""
     return text if len(text) <= shown else f"{text[:shown]}… ({len(text)} characters)"
 
 

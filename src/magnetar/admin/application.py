@@ -129,7 +129,7 @@ class Application:
             return refusal(fault_of(error).status, error.reason, subject)
         except BodyRefused as error:
             return refusal(error.status, str(error))
-        # The edge: whatever else went wrong is a defect, told to the log whole and to the client
+        # The edge: whatever else went wrong is a defect, logged whole and shown to the client
         # by its name, and never the end of the connection.
         except Exception as error:
             _log.error("request failed", error=error, method=method, path=path)

@@ -17,7 +17,7 @@ from magnetar.wire.compression import decompress
 from magnetar.wire.entry import decode_broker_block, decode_entry
 
 _PAYLOAD_BYTES_MAX: Final = 64 * 1024 * 1024
-# Fields told as they are, under the header of the same name.
+# Fields passed on as they are, under the header of the same name.
 _PLAIN_FIELDS: Final = (
     "producer_name",
     "sequence_id",

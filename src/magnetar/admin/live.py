@@ -80,16 +80,16 @@ class LiveStreams:
                     return
                 started = time.thread_time()
                 try:
-                    told = _encode(await load())
+                    event = _encode(await load())
                 except BrokerError as refusal:
                     yield _encode({"reason": refusal.sentence}, "refused")
                     return
                 # The loop's thread did other work meanwhile: the cost is at most this.
                 cost_s = time.thread_time() - started
                 now = time.monotonic()
-                if told != last:
-                    yield told
-                    last, last_s = told, now
+                if event != last:
+                    yield event
+                    last, last_s = event, now
                 elif now - last_s > _QUIET_S:
                     yield b": still here\n\n"
                     last_s = now

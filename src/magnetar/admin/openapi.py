@@ -111,8 +111,8 @@ def _responses(row: Operation, schema: Mapping[str, Any]) -> dict[str, Any]:
     else:
         media_types = (first.partition(";")[0], *others)
         content: dict[str, Any] = {each: {} for each in media_types}
-        told = "Found" if is_read or first != JSON else "Done"
-        responses[status] = {"description": told, "content": content}
+        description = "Found" if is_read or first != JSON else "Done"
+        responses[status] = {"description": description, "content": content}
         if schema:
             content[JSON] = {"schema": schema}
     if is_read and first == JSON:

@@ -98,8 +98,8 @@ async def answer(application: Application, forwarded: Forwarded) -> Answered:
             body.extend(message.get("body", b""))
 
     await application(scope, receive, send)
-    told = [(key.decode(), value.decode()) for key, value in headers]
-    return Answered(status, [each for each in told if each[0] not in _OWN_HEADERS], bytes(body))
+    decoded = [(key.decode(), value.decode()) for key, value in headers]
+    return Answered(status, [each for each in decoded if each[0] not in _OWN_HEADERS], bytes(body))
 
 
 _OWN_HEADERS: Final = frozenset(

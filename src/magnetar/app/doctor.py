@@ -63,7 +63,7 @@ Report: TypeAlias = Callable[[int], None]
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Faults need somebody; notes put themselves right or take up space only."""
+    """Faults need an operator; notes mend themselves or only take up space."""
 
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Whether the broker may listen where it was told to."""
+"""Whether the broker may listen on its configured address."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _open(make: Callable[[str, int], socket.socket], host: str, port: int) -> so
 
 
 def describe_owner(settings: Configuration, host: str, ports: Ports, term: Term) -> Owner:
-    """A broker of this process, as others are told to reach it."""
+    """A broker of this process, at its advertised addresses."""
     is_anywhere = host == ANYWHERE
     advertised = settings.advertisedAddress or (socket.gethostname() if is_anywhere else host)
     # Certificates name hosts, seldom addresses.

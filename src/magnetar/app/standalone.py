@@ -98,10 +98,10 @@ async def serving(
 
 
 async def _serve_until_told(options: dict[str, object]) -> None:
-    told = asyncio.Event()
+    stop_requested = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, stop_requested.set)
     async with serving(**options) as server:  # type: ignore[arg-type]
         freeze_garbage()
         owner = server.service.owner
@@ -113,7 +113,7 @@ async def _serve_until_told(options: dict[str, object]) -> None:
             admin=" ".join(filter(None, (owner.web_url, owner.web_url_tls))),
             **place,
         )
-        await told.wait()
+        await stop_requested.wait()
         _log.info("stopping")
     _log.info("stopped")
 

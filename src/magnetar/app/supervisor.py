@@ -157,8 +157,8 @@ class Supervisor:
         self._is_stopping = False
         self._is_admitting = False
 
-    async def start(self, told: asyncio.Event) -> bool:
-        """Return when all workers serve, and false when `told` to stop before; raise
+    async def start(self, stop_requested: asyncio.Event) -> bool:
+        """Return when all workers serve, and false when `stop_requested` was set before; raise
         InvalidConfiguration with the words of a worker that refused to start.
         """
         keeping = [
@@ -166,9 +166,9 @@ class Supervisor:
             for each in self._workers
         ]
         ready = self._tasks.start(self._await_ready(), name="workers ready")
-        stopping = self._tasks.start(told.wait(), name="stop")
+        stopping = self._tasks.start(stop_requested.wait(), name="stop")
         await asyncio.wait({ready, stopping, *keeping}, return_when=asyncio.FIRST_COMPLETED)
-        if told.is_set():
+        if stop_requested.is_set():
             return False
         if not ready.done():
             refused = next((each for each in self._workers if each.refusal), None)
@@ -362,9 +362,9 @@ async def supervise(
     plan: Plan, port: int | None, web_port: int | None, worker_port: int | None
 ) -> None:
     """Serve until SIGTERM or SIGINT."""
-    told = asyncio.Event()
+    stop_requested = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(each, told.set)
+        asyncio.get_running_loop().add_signal_handler(each, stop_requested.set)
     clock, settings = SystemClock(), plan.settings
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(holding(plan.directory.path, clock))
@@ -383,7 +383,7 @@ async def supervise(
         stack.push_async_callback(store.close)
         supervisor = Supervisor(plan, store, shared, own)
         stack.push_async_callback(supervisor.stop)
-        if await supervisor.start(told):
+        if await supervisor.start(stop_requested):
             owner = describe_owner(settings, plan.host, shared.ports, Term(0))
             _log.info(
                 "ready",
@@ -392,7 +392,7 @@ async def supervise(
                 data=plan.directory.path,
                 workers=plan.workers,
             )
-        await told.wait()
+        await stop_requested.wait()
         _log.info("stopping")
     _log.info("stopped")
 

@@ -194,11 +194,11 @@ def _take_listeners(numbers: list[int | None]) -> Listeners:
 
 async def _work(stream: socket.socket) -> int:
     clock = SystemClock()
-    admitted, told = asyncio.Event(), asyncio.Event()
+    admitted, stop_requested = asyncio.Event(), asyncio.Event()
 
     def on_notice(name: str, body: bytes) -> None:
         if name == STOP:
-            told.set()
+            stop_requested.set()
         admitted.set()  # no worker that stops waits to be admitted
 
     link = Link(
@@ -217,7 +217,7 @@ async def _work(stream: socket.socket) -> int:
     try:
         async with working(order, link, admitted, clock):
             freeze_garbage()
-            await told.wait()
+            await stop_requested.wait()
     except MagnetarError as refusal:
         link.tell(REFUSED, refusal.sentence.encode())
         code = 1

@@ -121,8 +121,8 @@ def _format_position(position: Position) -> str:
 
 def _format_ranges(ranges: Iterable[tuple[Position, Position]]) -> str:
     """Acknowledged ranges, each open at its lower end."""
-    told = (
+    acknowledged = (
         f"({first.ledger_id}:{first.entry_id - 1}..{_format_position(last)}]"
         for first, last in ranges
     )
-    return f"[{','.join(told)}]"
+    return f"[{','.join(acknowledged)}]"

@@ -136,17 +136,17 @@ def largest_backlog_bytes(topic: PersistentTopic) -> int:
 def _common_stats(
     topic: Topic, subscriptions: dict[str, Stats], *, exclude_publishers: bool
 ) -> Stats:
-    told = subscriptions.values()
+    subscription_stats = subscriptions.values()
     return {
         "msgRateIn": topic.rate_in.count_per_s,
         "msgThroughputIn": topic.rate_in.bytes_per_s,
-        "msgRateOut": sum((each["msgRateOut"] for each in told), 0.0),
-        "msgThroughputOut": sum((each["msgThroughputOut"] for each in told), 0.0),
+        "msgRateOut": sum((each["msgRateOut"] for each in subscription_stats), 0.0),
+        "msgThroughputOut": sum((each["msgThroughputOut"] for each in subscription_stats), 0.0),
         "bytesInCounter": topic.rate_in.bytes,
         "msgInCounter": topic.rate_in.count,
         "systemTopicBytesInCounter": 0,
-        "bytesOutCounter": sum(each["bytesOutCounter"] for each in told),
-        "msgOutCounter": sum(each["msgOutCounter"] for each in told),
+        "bytesOutCounter": sum(each["bytesOutCounter"] for each in subscription_stats),
+        "msgOutCounter": sum(each["msgOutCounter"] for each in subscription_stats),
         "bytesOutInternalCounter": 0,
         "averageMsgSize": topic.rate_in.average_size,
         "msgChunkPublished": topic.chunks_in.count > 0,
@@ -169,7 +169,7 @@ def _common_stats(
         "subscriptions": subscriptions,
         "replication": {},
         "nonContiguousDeletedMessagesRanges": sum(
-            each["nonContiguousDeletedMessagesRanges"] for each in told
+            each["nonContiguousDeletedMessagesRanges"] for each in subscription_stats
         ),
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
         "delayedMessageIndexSizeInBytes": 0,

@@ -226,13 +226,15 @@ def _add_slots(stats: Stats, consumers: Sequence[Stats], machine: KeyShared[Cons
     stats["keySharedMode"] = "STICKY" if machine.is_sticky else "AUTO_SPLIT"
     stats["allowOutOfOrderDelivery"] = not machine.keeps_order
     ranges, draining = machine.ranges(), machine.draining()
-    for member, told in zip(machine.members, consumers, strict=True):
+    for member, consumer_stats in zip(machine.members, consumers, strict=True):
         slots = draining.get(member.consumer, [])
-        told["keyHashRangeArrays"] = [list(each) for each in ranges.get(member.consumer, [])]
-        told["drainingHashes"] = [
+        consumer_stats["keyHashRangeArrays"] = [
+            list(each) for each in ranges.get(member.consumer, [])
+        ]
+        consumer_stats["drainingHashes"] = [
             {"hash": slot, "unackMsgs": unacked, "blockedAttempts": 0} for slot, unacked in slots
         ]
-        told["drainingHashesCount"] = len(slots)
-        told["drainingHashesUnackedMessages"] = sum(unacked for _, unacked in slots)
+        consumer_stats["drainingHashesCount"] = len(slots)
+        consumer_stats["drainingHashesUnackedMessages"] = sum(unacked for _, unacked in slots)
     for name in ("drainingHashesCount", "drainingHashesUnackedMessages"):
-        stats[name] = sum(told[name] for told in consumers)
+        stats[name] = sum(consumer_stats[name] for consumer_stats in consumers)

@@ -69,26 +69,26 @@ class TopicTree:
     async def buckets(self, namespace: NamespaceName) -> int:
         """Raise BucketsDiffer when the policies tell another number than the topics have."""
         policies = await self._namespaces.get(namespace)
-        told = None if policies is None else policies.numberOfTopicBuckets or 1
-        if self._is_apache_readable and told not in (None, 1):
+        declared = None if policies is None else policies.numberOfTopicBuckets or 1
+        if self._is_apache_readable and declared not in (None, 1):
             raise BucketsDiffer(
-                f"{policies_path(namespace)} tells of {told} topic buckets: with ledgers that"
+                f"{policies_path(namespace)} tells of {declared} topic buckets: with ledgers that"
                 " brokers share there is one, for Apache Pulsar knows no others"
             )
-        if told is not None and self._agreed.get(namespace) == told:
-            return told
+        if declared is not None and self._agreed.get(namespace) == declared:
+            return declared
         kept = await self._load_kept(namespace)
-        if told is None:
+        if declared is None:
             return kept or 1
-        if kept not in (None, told):
+        if kept not in (None, declared):
             raise BucketsDiffer(
                 f"The topics of {namespace} are kept in {kept} buckets, but"
-                f" {policies_path(namespace)} tells of {told}; none is served until"
+                f" {policies_path(namespace)} tells of {declared}; none is served until"
                 f" numberOfTopicBuckets is {kept} there again"
             )
-        if kept is not None or told == 1:
-            self._agreed[namespace] = told
-        return told
+        if kept is not None or declared == 1:
+            self._agreed[namespace] = declared
+        return declared
 
     async def claim(self, namespace: NamespaceName) -> None:
         """Keep the number of buckets beside the topics; done before the first of them is made."""

@@ -25,10 +25,10 @@ def describe(admin: Any, options: Options) -> Any:
 
 
 def _load(admin: Any, topic: str) -> dict[str, Any]:
-    told = _load_kind(admin, topic)
-    return told | {
-        "schema": _load_schema(admin, told["topic"]),
-        "policies": _load_policies(admin, told["topic"]),
+    described = _load_kind(admin, topic)
+    return described | {
+        "schema": _load_schema(admin, described["topic"]),
+        "policies": _load_policies(admin, described["topic"]),
     }
 
 

@@ -175,8 +175,8 @@ class Sheet:
         if event_ms := int(self.events_ms[place]):
             options["event_time_ms"] = event_ms
         if self.properties is not None:
-            told = SingleMessageMetadata.FromString(self.properties[place].as_py())
-            options["properties"] = {pair.key: pair.value for pair in told.properties}
+            metadata = SingleMessageMetadata.FromString(self.properties[place].as_py())
+            options["properties"] = {pair.key: pair.value for pair in metadata.properties}
         return self.values[place].as_py(), options
 
 

@@ -195,7 +195,7 @@ class Flight:
         """Everything is durable: note it in the sequence of ledgers."""
         self.state = FlightState.DURABLE
         part = self.ledger.part
-        if not part.sealed_ms:  # else sealing has told the same
+        if not part.sealed_ms:  # else sealing has reported the same
             part.entries = self.first + self.count
             part.size += self.size
 

@@ -3,7 +3,7 @@
 A cursor counts entries, and an entry may hold a batch. So the messages of each entry are noted as
 it is written, as running sums for each ledger: what stands between two places is a difference.
 Where all entries of a ledger hold as many messages, one number says it. What an earlier owner of
-the log wrote is read once, when somebody asks, in small steps that all logs of a broker take in
+the log wrote is read once, on demand, in small steps that all logs of a broker take in
 turns.
 """
 

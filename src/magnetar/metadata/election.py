@@ -86,7 +86,7 @@ class Election:
         return self._leader
 
     async def elect(self, *, timeout_s: float = _SETTLE_S) -> ElectionState:
-        """Take part from now on; return once somebody leads."""
+        """Take part from now on; return once there is a leader."""
         self._reconciler.request()
         await self._wait(timeout_s)
         return self._state

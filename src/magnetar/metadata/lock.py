@@ -1,6 +1,6 @@
 """A lock: an ephemeral record whose value names the holder.
 
-A lock tells who should act; it does not stop one who held it a moment ago and has not heard yet.
+A lock tells who should act; it does not stop an earlier holder that has not learned of its loss.
 What must not be done twice is fenced by a term in storage.
 """
 
@@ -52,7 +52,7 @@ class Lock:
         self._turn = asyncio.Lock()
         self._reconciler = Reconciler(scope, f"revalidate {path}", self._revalidate, clock=clock)
         self.expired = asyncio.Event()
-        """Set when the lock is no longer held: somebody else has it, or it was released."""
+        """Set when the lock is no longer held: another session has it, or it was released."""
 
     @property
     def path(self) -> str:
@@ -84,7 +84,7 @@ class Lock:
             try:
                 await self._store.delete(self._path, expect=self._version)
             except (RecordNotFound, VersionConflict):
-                pass  # gone, or somebody else's by now: not held either way
+                pass  # gone, or another session's by now: not held either way
             finally:
                 self._end()
 

@@ -1,7 +1,7 @@
 """The contract of a metadata store: a tree of small versioned records.
 
 Every write names the version it read. A record may stand below a path that holds none: such a
-parent exists and can be listed, but has no record to get. Changes are told to listeners in the
+parent exists and can be listed, but has no record to get. Listeners are notified of changes in the
 order they happened; a store may also tell of a mere parent that another process made or took away.
 A writer's own listeners have been called before its call returns, so that
 caches of the same process read their own writes.

@@ -1,4 +1,4 @@
-"""How a regular topic becomes a scalable one, as far as that is kept or told.
+"""How a regular topic becomes a scalable one, as far as that is kept or shown.
 
 Before the record of the scalable topic is written nothing has changed for anybody, but segments
 without a topic may lie about. A *preparation* in the metadata store names them for the

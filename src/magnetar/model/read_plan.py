@@ -32,7 +32,7 @@ class ReadQuery(Struct, frozen=True, omit_defaults=True, rename="camel"):
     properties: dict[str, str] = {}
     """That scalable topics of the namespace must have."""
     positions: dict[str, dict[str, str]] = {}
-    """By topic and the number of a part: what stands before is not told."""
+    """By topic and the number of a part: what stands before is left out."""
     at_ms: dict[str, int] = {}
     """By topic, `*` for the others: tell the last entry of each part before this time."""
     hold: str = ""

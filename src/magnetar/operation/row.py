@@ -291,8 +291,8 @@ class Operation(NamedTuple):
         """Whether it shows something and changes nothing; a text says what was done, unless the
         broker answers with it.
         """
-        told = (Result.NOTHING,) if self.method == "GET" else (Result.NOTHING, Result.TEXT)
-        return self.method in ("GET", "") and self.result not in told
+        bodiless = (Result.NOTHING,) if self.method == "GET" else (Result.NOTHING, Result.TEXT)
+        return self.method in ("GET", "") and self.result not in bodiless
 
     @property
     def answer_status(self) -> int:

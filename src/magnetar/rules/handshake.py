@@ -1,6 +1,6 @@
 """Who may stay connected: the states of a connection's credentials, and what moves them.
 
-START waits for CONNECT. ADMITTED is connected. ASKED has been told to bring fresh credentials and
+START waits for CONNECT. ADMITTED is connected. ASKED was asked for fresh credentials and
 has until the next check. REFUSED is over.
 """
 

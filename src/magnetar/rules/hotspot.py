@@ -1,4 +1,4 @@
-"""Where in a segment its load lies, told from a sample of keys."""
+"""Where in a segment its load lies, estimated from a sample of keys."""
 
 from __future__ import annotations
 

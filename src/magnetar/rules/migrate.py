@@ -41,7 +41,7 @@ _CLIENTS_TOLD_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What is known of a topic that somebody wants to be scalable."""
+    """What is known of a topic that is to become scalable."""
 
     topic: TopicName
     """The regular one."""
@@ -49,7 +49,7 @@ class Survey:
     partitions: int = 0
     """0 for a topic without partitions."""
     wanted: int | None = None
-    """How many segments were asked for; as many as partitions unless somebody says."""
+    """How many segments were asked for; by default as many as partitions."""
     fitting: int = SEGMENTS_MAX
     """With more segments than these no client could open the topic."""
     record: ScalableTopicMetadata | None = None
@@ -141,17 +141,17 @@ def find_fitting(fits: Callable[[int], bool]) -> int:
 def _describe_clients(topic: TopicName, clients: tuple[ClassicClient, ...]) -> str:
     """A client of several partitions is attached to each of them, and named once."""
     places = Counter(str(client) for client in clients)
-    told = [
+    shown = [
         each if count == 1 else f"{each} on {count} partitions"
         for each, count in list(places.items())[:_CLIENTS_TOLD_MAX]
     ]
-    if len(places) > len(told):
-        told.append(f"{len(places) - len(told)} more")
+    if len(places) > len(shown):
+        shown.append(f"{len(places) - len(shown)} more")
     connections = len({client.address for client in clients})
     return (
         f"{connections} legacy v4 client connection(s) still attached to {topic}, with"
         f" {len(clients)} producers, consumers or readers:"
-        f" {', '.join(told)}; disconnect them or upgrade them to V5 before migrating,"
+        f" {', '.join(shown)}; disconnect them or upgrade them to V5 before migrating,"
         " or retry with force=true"
     )
 

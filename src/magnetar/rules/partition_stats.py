@@ -101,8 +101,8 @@ def _merge_numbers(name: str, values: Sequence[float]) -> float:
     if name in _EARLIEST:
         return min((value for value in values if value), default=0)
     if name in _AVERAGES:
-        told = [value for value in values if value]
-        mean = sum(told) / len(told) if told else 0.0
+        known = [value for value in values if value]
+        mean = sum(known) / len(known) if known else 0.0
         return mean if name == "averageMsgSize" else round(mean)  # clients read a whole number
     return sum(values)
 

@@ -1,4 +1,4 @@
-"""What a client understands, told from the name and version it gives for itself.
+"""What a client understands, inferred from the name and version that it sends.
 
 Clients announce few of their abilities; where a command has no field to ask with, the release is
 the only thing to go by.

@@ -23,12 +23,12 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class HoldProducers:
-    """Producers are sent away and told to wait."""
+    """Producers are disconnected, and retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailProducers:
-    """Producers are sent away and told to give up."""
+    """Producers are disconnected with an error that is final."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class Diff:
 
 
 class NamespaceWatch:
-    """The topics a watcher knows, and what it was not told; changes that undo each other vanish.
+    """The topics a watcher knows, and what was not sent yet; changes that undo each other vanish.
 
     It changes in place: a change costs the same however many topics there are.
     """
@@ -47,7 +47,7 @@ class NamespaceWatch:
 
     @property
     def untold_count(self) -> int:
-        """How many changes wait to be told."""
+        """How many changes wait to be sent."""
         return len(self._untold)
 
     def flush(self) -> Diff | None:

@@ -59,8 +59,8 @@ class MetricText:
         lines = self._groups[name] = []
         meaning = meaning or self._meanings.get(name, "")
         if meaning:
-            told = meaning.replace("\\", "\\\\").replace("\n", "\\n")
-            lines.append(f"# HELP {name} {told}")
+            escaped = meaning.replace("\\", "\\\\").replace("\n", "\\n")
+            lines.append(f"# HELP {name} {escaped}")
         lines.append(f"# TYPE {name} {kind.value}")
 
     def add(

@@ -68,8 +68,8 @@ class SingleHead:
         if high != self._high or size != self._size:
             self._high, self._size = high, size
             self._rest = spell_varint(high) if high else b""
-            told = SingleMessageMetadata(payload_size=size).SerializeToString()
-            self._head = _SIZE.pack(len(told) + 2 + len(self._rest)) + told
+            encoded = SingleMessageMetadata(payload_size=size).SerializeToString()
+            self._head = _SIZE.pack(len(encoded) + 2 + len(self._rest)) + encoded
         numbers = _FIRST_OF_MANY if high else _ALONE
         return self._head + numbers[sequence_id & 0x7F] + self._rest
 

@@ -62,8 +62,8 @@ def encode_layout(session_id: int, view: LayoutView, topic: str) -> bytes:
     tag = spell_tag(CommandScalableTopicUpdate.DAG_FIELD_NUMBER)
     body = b"".join((update.SerializeToString(), tag, spell_varint(len(dag)), dag))
     if view.key_hash:
-        told = view.key_hash.encode()
-        body += b"".join((spell_tag(_KEY_HASH_FIELD), spell_varint(len(told)), told))
+        key_hash = view.key_hash.encode()
+        body += b"".join((spell_tag(_KEY_HASH_FIELD), spell_varint(len(key_hash)), key_hash))
     number = BaseCommand.SCALABLE_TOPIC_UPDATE
     head = BaseCommand(type=BaseCommand.Type.Name(number)).SerializeToString()
     content = b"".join((head, spell_tag(number), spell_varint(len(body)), body))
@@ -172,8 +172,8 @@ def _encode_segment(segment: Segment) -> bytes:
 def decode_layout(update: CommandScalableTopicUpdate) -> LayoutView:
     """A layout as a client gets it; raise ProtocolViolation for an invalid one."""
     view = decode_dag(update.dag)
-    told = unknown_bytes(update, _KEY_HASH_FIELD)
-    return view if told is None else replace(view, key_hash=told.decode(errors="replace"))
+    key_hash = unknown_bytes(update, _KEY_HASH_FIELD)
+    return view if key_hash is None else replace(view, key_hash=key_hash.decode(errors="replace"))
 
 
 def decode_dag(message: ScalableTopicDAG) -> LayoutView:

@@ -47,8 +47,8 @@ class PlainSend:
         """The whole frame, for a sequence id that is not negative."""
         if now_ms != self._time_ms:
             self._time_ms = now_ms
-            told = MessageMetadata(publish_time=now_ms).SerializePartialToString()
-            self._time = told + self._last
+            encoded = MessageMetadata(publish_time=now_ms).SerializePartialToString()
+            self._time = encoded + self._last
         high = sequence_id >> 7
         if high != self._high:
             self._high, self._rest = high, spell_varint(high) if high else b""

@@ -196,11 +196,11 @@ async def check_backlog_quota(upkeep: Upkeep) -> None:
 
 @carries_out("brokers.topic_stats")
 async def get_topic_stats(service: Service) -> Document:
-    told: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+    stats: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     for topic, bundle in await _loaded(service):
-        domains = told.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
+        domains = stats.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
         domains.setdefault(topic.name.domain.value, {})[topic.name.full] = topic_stats(topic)
-    return told
+    return stats
 
 
 async def _loaded(service: Service) -> Sequence[tuple[AnyTopic, str]]:

@@ -273,8 +273,8 @@ async def _show_entry(
         return
     for index, each in enumerate(messages):
         if not each.metadata.compacted_out:
-            told = _show_message(each.metadata, each.payload, schema)
-            yield shared | {"batchIndex": index, "batchSize": len(messages)} | told
+            fields = _show_message(each.metadata, each.payload, schema)
+            yield shared | {"batchIndex": index, "batchSize": len(messages)} | fields
 
 
 def _show_head(metadata: MessageMetadata) -> dict[str, Any]:
@@ -295,23 +295,23 @@ def _show_head(metadata: MessageMetadata) -> dict[str, Any]:
 def _show_message(
     metadata: MessageMetadata | SingleMessageMetadata, payload: bytes, schema: SchemaData | None
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "key": _key_of(metadata),
         "properties": {each.key: each.value for each in metadata.properties},
         "bytes": len(payload),
         "schema": None if schema is None else schema.type.name,
     }
     if metadata.HasField("event_time"):
-        told["eventMs"] = metadata.event_time
+        fields["eventMs"] = metadata.event_time
     if metadata.null_value:
-        return told | {"value": None}
+        return fields | {"value": None}
     if len(payload) > _SHOWN_BYTES_MAX:
-        return told | {"problem": "too large to show"}
+        return fields | {"problem": "too large to show"}
     try:
         key = decode_key(metadata.partition_key, is_base64=metadata.partition_key_b64_encoded)
-        return told | {"value": show_value(payload, schema, key)}
+        return fields | {"value": show_value(payload, schema, key)}
     except ValueUnreadable as error:
-        return told | {"value": show_value(payload, None), "problem": str(error)}
+        return fields | {"value": show_value(payload, None), "problem": str(error)}
 
 
 def _key_of(metadata: MessageMetadata | SingleMessageMetadata) -> str | None:

@@ -94,7 +94,7 @@ class BrokerViews:
         """Of the brokers themselves only what a super-user asks; of topics what the caller sees."""
         service = self._service
         total, busiest = sum_topics(await self.topics(sight))
-        told: dict[str, object] = {
+        found: dict[str, object] = {
             "atMs": service.clock.now_ms(),
             "version": __version__,
             "cluster": service.cluster,
@@ -105,9 +105,9 @@ class BrokerViews:
         }
         if sight.is_super:
             processes = await self._ask(BrokerView.process)
-            told["brokers"] = {name: each for name, each in processes.items() if each is not None}
-            told["silentBrokers"] = [name for name, each in processes.items() if each is None]
-        return told
+            found["brokers"] = {name: each for name, each in processes.items() if each is not None}
+            found["silentBrokers"] = [name for name, each in processes.items() if each is None]
+        return found
 
     async def clients(self) -> Sequence[Document]:
         found = await self._ask(BrokerView.clients)
@@ -151,7 +151,7 @@ def _describe_client(connection: Connection) -> dict[str, Any]:
 
 
 def list_configuration(config: Configuration) -> Sequence[Document]:
-    """The keys that act here, each with its value; a secret is not told."""
+    """The keys that act here, each with its value; a secret is not shown."""
     values: Mapping[str, str] = config.format_values()
     dynamic = frozenset(dynamic_names())
     return [

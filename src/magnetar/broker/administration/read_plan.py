@@ -168,23 +168,23 @@ async def _make_version(owners: PartOwners, layouts: Sequence[PartLayout]) -> st
     namespaces = sorted({str(each.topic.namespace) for each in layouts})
     names = [part.name for layout in layouts for part in layout.parts]
     answers = await owners.ask(names, lambda owner, _: owner.activity(tuple(namespaces)))
-    told = {names[places[0]]: text for places, text in answers}
-    return json.dumps([namespaces, told])
+    versions = {names[places[0]]: text for places, text in answers}
+    return json.dumps([namespaces, versions])
 
 
 async def _is_unchanged(
     authorization: Authorization, owners: PartOwners, version: str, caller: Caller
 ) -> bool:
     try:
-        namespaces, told = json.loads(version)
-        names = [parse_topic(name).full for name in told]
+        namespaces, versions = json.loads(version)
+        names = [parse_topic(name).full for name in versions]
         asked = tuple(str(parse_topic(f"{each}/any").namespace) for each in namespaces)
     except (ValueError, TypeError):
         raise BadRequest("version is that of an earlier answer") from None
     await check_readable(authorization, caller, map(parse_stored_topic, names))
     answers = await owners.ask(names, lambda owner, _: owner.activity(asked))
     return bool(names) and all(
-        told[names[place]] == text for places, text in answers for place in places
+        versions[names[place]] == text for places, text in answers for place in places
     )
 
 

@@ -103,7 +103,7 @@ class Names:
         return found
 
     async def _load_namespace(self, namespace: NamespaceName) -> Mapping[TopicName, str]:
-        """The regular topics that scalable ones were are not told twice."""
+        """The regular topics that became scalable are not listed twice."""
         scalable = await self._service.scalable.records.list(namespace)
         were = {regular_name(name) for name in scalable}
         found = {

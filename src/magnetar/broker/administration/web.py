@@ -93,7 +93,7 @@ class Administration:
             offer(service)  # to the other brokers
 
     def guards(self, path: str) -> bool:
-        """Whether a page that is usually for everybody is not: metrics, when told so."""
+        """Whether a page that is usually for everybody is not: metrics, by configuration."""
         return path == _METRICS and self.service.config.authenticateMetricsEndpoint
 
     async def authenticate(

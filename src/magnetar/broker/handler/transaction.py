@@ -1,4 +1,4 @@
-"""Transactions: coordinators are found and asked, and participants told by other brokers."""
+"""Transactions: requests to coordinators, and ends that other brokers send to participants."""
 
 from __future__ import annotations
 

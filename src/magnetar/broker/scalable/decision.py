@@ -124,8 +124,10 @@ class DecisionLog:
 def _is_rest_shown(shown: Mapping[str, Any], entry: DecisionEntry) -> bool:
     """The same question of what an earlier controller decided."""
     alike = ("epoch", "decision", "reason", "heldBy", "failure")
-    told = entry.format()
-    return told["decision"] == "stay" and all(shown.get(key) == told.get(key) for key in alike)
+    formatted = entry.format()
+    return formatted["decision"] == "stay" and all(
+        shown.get(key) == formatted.get(key) for key in alike
+    )
 
 
 def _is_same_rest(last: DecisionEntry, entry: DecisionEntry) -> bool:

@@ -230,7 +230,7 @@ class ScalableRecords:
                 _log.error("watcher of a topic failed", error=fault, path=path)
 
     def _on_session(self, event: SessionEvent) -> None:
-        if event is SessionEvent.RECONNECTED:  # what changed meanwhile was not told
+        if event is SessionEvent.RECONNECTED:  # changes in between were not notified
             for path in self._topics:
                 self._notify(path)
             self.scaling.on_reconnected()

@@ -344,8 +344,8 @@ class LiveCoordinator:
         except CoordinatorNotFound:
             return  # the next owner of the journal knows whether it was decided
         transaction = self.state.find(id_)
-        told = [self._tell_one(each, transaction) for each in transaction.participants]
-        durable = await _all(told)
+        notifications = [self._tell_one(each, transaction) for each in transaction.participants]
+        durable = await _all(notifications)
         if not ending.applied.done():
             ending.applied.set_result(None)
         again = [

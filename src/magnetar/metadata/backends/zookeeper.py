@@ -296,7 +296,7 @@ class ZookeeperStore:
             self._lose_session()
 
     def _on_watching(self, turn: int, done: asyncio.Future[None]) -> None:
-        """Changes are heard from here on, so this is the moment to forget what was remembered."""
+        """Changes are notified from here on: what is cached is dropped now."""
         error = done.exception()
         if turn != self._turn or self._closed:
             return
@@ -314,7 +314,7 @@ class ZookeeperStore:
             self._watchers.tell_session(SessionEvent.SESSION_REESTABLISHED)
 
     def _lose_session(self) -> None:
-        """The server said so, or must have: it has not heard of us for nearly that long."""
+        """The server said so, or must have: nothing reached it for nearly that long."""
         if self._opened and not self._session_gone and not self._closed:
             self._session_gone = True
             self._watchers.tell_session(SessionEvent.SESSION_LOST)

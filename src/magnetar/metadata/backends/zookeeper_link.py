@@ -45,7 +45,7 @@ class Hush:
     """What the events of one transaction are, beyond what was asked for.
 
     `events` happen for the tree's sake and are no change of a record. `grown` are paths that got a
-    first child; they are told right after the record itself.
+    first child; they are notified right after the record itself.
     """
 
     events: frozenset[tuple[int, str]] = frozenset()

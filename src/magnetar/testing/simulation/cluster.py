@@ -111,7 +111,7 @@ class SimulatedBroker:
 
     def kill(self, *, power: bool) -> None:
         """End the process between two of its steps; without power its disk loses what was not
-        synced, and its peers are not told.
+        synced, and its peers get no end of the connection.
         """
         process, self.process = self.process, None
         if process is None:

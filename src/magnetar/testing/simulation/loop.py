@@ -104,8 +104,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 handle.cancel()
         for task in process.tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-        for told in process.on_killed:
-            told()
+        for callback in process.on_killed:
+            callback()
 
     def bury(self, processes: Iterable[Process]) -> None:
         """At the end of a run: close, and let go of what killed processes left standing.

@@ -1,4 +1,4 @@
-"""A bookie and the connection to it: requests gathered in one write, answers told to those who
+"""A bookie and the connection to it: requests gathered in one write, answers given to those who
 asked.
 """
 
@@ -46,7 +46,7 @@ class AddSink(Protocol):
         """The connection ended, and with it every answer that is outstanding."""
 
     def settle(self) -> None:
-        """All answers that came together were told."""
+        """All answers that came together were given."""
 
 
 class Watched(Protocol):

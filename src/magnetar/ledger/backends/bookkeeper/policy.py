@@ -30,7 +30,7 @@ class BookkeeperPolicy:
     speculative_read_s: float = 0.0
     """After this time a read is sent to another bookie too; 0: after a failure only."""
     explicit_last_s: float = 0.0
-    """How often bookies are told the last confirmed entry of an idle ledger; 0: never."""
+    """How often bookies are sent the last confirmed entry of an idle ledger; 0: never."""
     min_racks: int = 2
     """Racks that the bookies of an entry are in, as far as there are so many."""
     enforce_racks: bool = False

@@ -96,12 +96,14 @@ def is_viable(ensemble: int, write_quorum: int, ack_quorum: int, lost: Collectio
     )
 
 
-def is_covered(ensemble: int, write_quorum: int, ack_quorum: int, heard: Collection[int]) -> bool:
+def is_covered(
+    ensemble: int, write_quorum: int, ack_quorum: int, answered: Collection[int]
+) -> bool:
     """Whether so many members are fenced that no entry can find an ack quorum among the others, so
     that what these say of the end is all there can be.
     """
     return all(
-        sum(each not in heard for each in members_of(entry, ensemble, write_quorum)) < ack_quorum
+        sum(each not in answered for each in members_of(entry, ensemble, write_quorum)) < ack_quorum
         for entry in range(ensemble)
     )
 

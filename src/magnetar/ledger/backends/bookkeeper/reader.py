@@ -58,29 +58,29 @@ class EntryReader:
         """
         codec = EntryCodec(ledger, metadata.digest, metadata.password)
         segment = metadata.segments[-1]
-        heard: dict[int, int] = {}
+        confirmed: dict[int, int] = {}
 
         async def ask(member: int, bookie: str) -> None:
             try:
                 reply = await self._find_client(bookie).read(ledger, -1)
                 if reply.code == Code.OK:
-                    heard[member] = codec.decode(reply.body).last_confirmed
+                    confirmed[member] = codec.decode(reply.body).last_confirmed
                 elif reply.code in MISSING:
-                    heard[member] = -1
+                    confirmed[member] = -1
             except (BookieUnavailable, LedgerCorrupt):
                 pass
 
         size = len(segment.bookies)
 
         def covered() -> bool:
-            return is_covered(size, metadata.write_quorum, metadata.ack_quorum, heard)
+            return is_covered(size, metadata.write_quorum, metadata.ack_quorum, confirmed)
 
         await self._around.ask_until(covered, [ask(*each) for each in enumerate(segment.bookies)])
         if not covered():
             raise BookieUnavailable(
-                f"ledger {ledger}: {len(heard)} of {size} bookies say how far it goes"
+                f"ledger {ledger}: {len(confirmed)} of {size} bookies say how far it goes"
             )
-        last = max(*heard.values(), segment.first - 1)
+        last = max(*confirmed.values(), segment.first - 1)
         return (
             (last, await self._length_at(codec, ledger, metadata, last)) if last >= 0 else (-1, 0)
         )

@@ -226,7 +226,7 @@ class BookkeeperLedgerStore:
             )
 
     async def intend_deletion(self, ledgers: Collection[LedgerId]) -> None:
-        """Nothing sweeps here, so nothing needs to be told what may go."""
+        """Nothing sweeps here, so there is nothing to release."""
         self._check_open()
 
     def cancel_deletion(self, ledgers: Collection[LedgerId]) -> None:

@@ -59,7 +59,7 @@ class Examined:
     is_mended: bool
     """Whether a copy of the catalogue has to be written anew."""
     witness: MetadataWitness | None
-    """How far the metadata had come when the journal last heard of it."""
+    """The last commit of the metadata that the journal recorded."""
     shortfall: str | None
     """What the metadata has seen of the journal and is not there."""
     findings: list[Finding]
