@@ -200,9 +200,11 @@ class LiveCoordinator:
             self._write_later(*records)
         self.counters.created += 1
         self._watch(self.state.find(id_))
-        if self._reserving is not None:
-            await self._until_stored(asyncio.shield(self._reserving))
-            self._reserving = None
+        reserving = self._reserving
+        if reserving is not None:
+            await self._until_stored(asyncio.shield(reserving))
+            if self._reserving is reserving:  # else more were reserved, and are not durable yet
+                self._reserving = None
         return id_
 
     async def join(

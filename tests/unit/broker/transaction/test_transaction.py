@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from magnetar.broker.transaction.service import TransactionService
 from magnetar.model.position import Position
 from magnetar.model.transaction import TransactionId
+from magnetar.rules.transaction.coordinator import RESERVED_AT_ONCE
 from magnetar.wire.command import (
     BaseCommand,
     CommandGetLastMessageId,
@@ -89,6 +92,33 @@ def test_numbers_count_from_zero_at_each_coordinator() -> None:
         assert await client.begin() == (0, 0)
         assert await client.begin() == (0, 1)
         assert await client.begin(number=1) == (1, 0)
+
+    run_enabled(body)
+
+
+def test_no_number_is_given_out_before_its_reservation_is_durable() -> None:
+    """A crash would give it out again. The first range is used up while it is being stored."""
+
+    async def body(place: Place) -> None:
+        coordinator = await place.service.transactions.coordinator(0)
+
+        def begin() -> asyncio.Task[TransactionId]:
+            return asyncio.ensure_future(coordinator.begin("", 60_000))
+
+        place.ledgers.hold_answers()
+        first = [begin() for _ in range(RESERVED_AT_ONCE)]
+        await settle()
+        assert not any(each.done() for each in first)
+        place.ledgers.release_answers()
+        place.ledgers.hold_answers()
+        second = [begin()]
+        await settle()
+        second.append(begin())
+        await settle()
+        assert all(each.done() for each in first) and not any(each.done() for each in second)
+        place.ledgers.release_answers()
+        numbers = [id_.least for id_ in await asyncio.gather(*first, *second)]
+        assert numbers == list(range(RESERVED_AT_ONCE + 2))
 
     run_enabled(body)
 
