@@ -3,6 +3,11 @@
 The record names that ledger. A ledger is replaced in an order that leaves one of the two readable
 after a crash: first the new ledger with the state in it, then the record, then the old ledger is
 deleted. Recovery takes the last entry of the ledger, else the record.
+
+In a shared store the record alone does not tell who owns the log: its version is that which a new
+owner has read, until that one writes it. A former owner could write it meanwhile, for nobody to
+read. So what it says is certain once the record of the log was written after it, which a former
+owner cannot: a new owner writes that first, and reads the cursors then.
 """
 
 from __future__ import annotations
@@ -120,15 +125,32 @@ class CursorLedger:
         """-1 while there is none."""
         self.last_entry = -1
         """As far as this process wrote it."""
-        self.lost: VersionConflict | None = None
-        """Another owner has the record."""
+        self.lost: BrokerError | None = None
+        """Another owner has the record, or the log."""
         self._writer: LedgerWriter | None = None
         self._bytes = 0
+        self._certain_after = -1
+        """How many writes of the log's record do not make that of the cursor certain."""
 
     @property
     def version(self) -> int:
         """Of the metadata record; -1 while there is none."""
         return self._record.version
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether every owner to come reads what was written."""
+        return self._home.record.is_confirmed_since(self._certain_after)
+
+    async def make_certain(self) -> None:
+        """Raise TopicFenced when another owner has the log, which may not have read it."""
+        if self.is_certain:
+            return
+        try:
+            await self._home.record.confirm()
+        except TopicFenced as fenced:
+            self.lost = fenced
+            raise
 
     @property
     def has_room(self) -> bool:
@@ -185,6 +207,7 @@ class CursorLedger:
             await self._home.records.remove_cursor(self._name)
         except RecordNotFound:
             pass  # a former attempt whose answer was lost
+        self._note_change()
         self._retire()
 
     async def seal(self) -> None:
@@ -212,6 +235,11 @@ class CursorLedger:
             await self._record.store(info)
         except VersionConflict as conflict:
             await self._retake(info, conflict)
+        self._note_change()
+
+    def _note_change(self) -> None:
+        if self._home.store.is_shared:
+            self._certain_after = self._home.record.stores_begun
 
     async def _retake(self, info: CursorInfo, conflict: VersionConflict) -> None:
         """Another owner wrote the record: a former one that has just been fenced, or a new one."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from magnetar.errors import BrokerError, LedgerSealed, TopicFenced
 from magnetar.ledger.cursor_ledger import CursorHome, CursorLedger
+from magnetar.ledger.info import LogState
 from magnetar.model.stored_log import CursorInfo
 from magnetar.runtime.clock import Timer
 from magnetar.runtime.log import Logger
@@ -63,14 +64,14 @@ class CursorLog:
 
     async def flush(self) -> None:
         """Return once the state as it is now is durable."""
-        if not self.dirty and not self._busy:
+        if not self.dirty and not self._busy and self.ledger.is_certain:
             return
         if self._closed:
             raise TopicFenced(f"cursor {self._name} of {self._home.name} is closed")
         if self.ledger.lost is not None:
             raise self.ledger.lost
         answer: asyncio.Future[None] = self._loop.create_future()
-        if not self.dirty:
+        if self._busy and not self.dirty:
             self._writing.append(answer)
         else:
             self._waiting.append(answer)
@@ -80,8 +81,11 @@ class CursorLog:
 
     async def settle(self) -> None:
         """Put the state into the metadata record and do without a ledger, unless it is too big for
-        a record, or other brokers would read only a part of it there.
+        a record, or other brokers would read only a part of it there; durable when this returns.
         """
+        await self._settle(is_promised=True)
+
+    async def _settle(self, *, is_promised: bool) -> None:
         await self._enter()
         try:
             info = self._take()
@@ -90,6 +94,8 @@ class CursorLog:
                 await self.ledger.roll_over(self._take_encoded)
             else:
                 await self.ledger.dissolve(info)
+            if is_promised or self._writing:
+                await self.ledger.make_certain()
         except BrokerError as error:
             self._leave(error)
             raise
@@ -102,7 +108,7 @@ class CursorLog:
             return
         try:
             if self.ledger.lost is None and (self.dirty or self._busy or self.ledger.id >= 0):
-                await self.settle()
+                await self._settle(is_promised=False)
         finally:
             self._silence()
             await self.ledger.seal()
@@ -112,6 +118,8 @@ class CursorLog:
         await self._enter()
         try:
             await self.ledger.remove()
+            if self._home.record.state is not LogState.CLOSED:  # else it goes with its log
+                await self.ledger.make_certain()
         except BrokerError as error:
             self._leave(error)
             raise
@@ -169,8 +177,10 @@ class CursorLog:
         self._home.scope.start(self._rewrite(), f"cursor {self._name}")
 
     def _on_written(self, error: BrokerError | None) -> None:
-        if error is None:
+        if error is None and (self.ledger.is_certain or not self._writing):
             self._leave(None)
+        elif error is None:
+            self._home.scope.start(self._make_certain(), f"cursor {self._name}")
         elif self._closed:
             self._leave(error)
         else:
@@ -180,17 +190,31 @@ class CursorLog:
         """Write the state to a fresh ledger; called when busy."""
         try:
             await self.ledger.roll_over(self._take_encoded)
+            if self._writing:
+                await self.ledger.make_certain()
         except BrokerError as error:
-            _log.warning(
-                "cursor not written",
-                log=self._home.name,
-                cursor=self._name,
-                reason=f"{type(error).__name__}: {error.sentence}",
-            )
-            self._leave(error)
+            self._fail(error)
         else:
             self._leave(None)
             await self._home.disposal.run()
+
+    async def _make_certain(self) -> None:
+        """For those who wait for what was just written; called when busy."""
+        try:
+            await self.ledger.make_certain()
+        except BrokerError as error:
+            self._fail(error)
+        else:
+            self._leave(None)
+
+    def _fail(self, error: BrokerError) -> None:
+        _log.warning(
+            "cursor not written",
+            log=self._home.name,
+            cursor=self._name,
+            reason=f"{type(error).__name__}: {error.sentence}",
+        )
+        self._leave(error)
 
     # The one write at a time
 

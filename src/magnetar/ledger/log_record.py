@@ -34,6 +34,9 @@ class LogRecord:
         self.changing = asyncio.Lock()
         """Held while the list of ledgers changes."""
         self.versioned = VersionedRecord(records.load, records.store, disposal)
+        self.stores_begun = 0
+        """How often this owner began to write the record."""
+        self._store_confirmed = 0  # the last of them that succeeded
         self._name = name
         self._sequence = sequence
         self._rest = b""
@@ -64,12 +67,20 @@ class LogRecord:
 
     async def confirm(self) -> None:
         """Write the record as it is: that succeeds for one owner only. Raise TopicFenced for the
-        others.
+        others. Concurrent calls share a write.
         """
+        begun = self.stores_begun
         async with self.changing:
             if self.is_taken_over:
                 raise TopicFenced(f"{self._name} has another owner")
-            await self.store()
+            if not self.is_confirmed_since(begun):
+                await self.store()
+
+    def is_confirmed_since(self, stores_begun: int) -> bool:
+        """Whether a write has succeeded that began when there had been `stores_begun`: the log had
+        no other owner by then.
+        """
+        return self._store_confirmed > stores_begun
 
     async def store(
         self,
@@ -93,11 +104,14 @@ class LogRecord:
             properties=dict(self.properties if properties is None else properties),
             rest=self._rest,
         )
+        self.stores_begun += 1
+        number = self.stores_begun
         try:
             await self.versioned.store(info)
         except VersionConflict as conflict:
             self.fence()
             raise TopicFenced(f"{self._name} has another owner") from conflict
+        self._store_confirmed = max(self._store_confirmed, number)
         self.is_stale = False
 
     # Owning
