@@ -129,4 +129,4 @@ async def write_cursors(records: MetadataLogRecords) -> None:
         if name not in present:
             await records.store_cursor(name, CursorInfo(-1, start), expect=ABSENT)
     kept = without_list(info.properties)
-    await records.store(replace(info, properties=kept), expect=version)
+    await records.store(replace(info, properties=kept, owner=""), expect=version)

@@ -40,12 +40,13 @@ class LogRecord:
         self._name = name
         self._sequence = sequence
         self._rest = b""
+        self._owner = ""
 
     def restore(self, info: LogInfo, version: int) -> None:
         """Take over what was read, or written first."""
         self._sequence.restore(info.ledgers)
         self.properties, self.terminated = dict(info.properties), info.terminated
-        self._rest = info.rest
+        self._rest, self._owner = info.rest, info.owner
         if info.terminated is not None:
             self.state = LogState.TERMINATED
         self.versioned.version = version
@@ -103,6 +104,7 @@ class LogRecord:
             terminated=self.terminated if terminated is None else terminated,
             properties=dict(self.properties if properties is None else properties),
             rest=self._rest,
+            owner=self._owner,
         )
         self.stores_begun += 1
         number = self.stores_begun

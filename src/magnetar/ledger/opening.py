@@ -14,7 +14,7 @@ from magnetar.ledger.info import LogRecords
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import LedgerId, Term
 from magnetar.model.stored_log import LogInfo
-from magnetar.runtime.clock import Clock
+from magnetar.runtime.clock import Clock, make_token
 
 _ATTEMPTS: Final = 5
 
@@ -34,8 +34,12 @@ async def open_record(
 
     A former owner that is still alive may write the record in between; then its news are taken in
     and fenced too. `birth` names the cursors of a log that was seen to be absent.
+
+    Where brokers share the store, the record names its owner: one that lost the answer to a write
+    finds its own by what it says, and must not take this one for it, which often says the same.
     """
-    new = LogInfo(properties=format_born(birth or ()))
+    owner = make_token(clock.chance, 8) if store.is_shared else ""
+    new = LogInfo(properties=format_born(birth or ()), owner=owner)
     for attempt in range(_ATTEMPTS):
         is_new = birth is not None and attempt == 0
         loaded = None if is_new else await records.load()
@@ -44,6 +48,7 @@ async def open_record(
                 return new, await records.store(new, expect=-1), is_new
             info, version = loaded
             sealed, emptied = await _seal_ledgers(name, info, store, clock=clock, term=term)
+            sealed = replace(sealed, owner=owner)
             version = await records.store(sealed, expect=version)
             for ledger_id in emptied:
                 disposal.add(ledger_id)

@@ -41,10 +41,15 @@ class LedgerPart:
 
 @dataclass(frozen=True, slots=True)
 class LogInfo:
+    """`owner` tells the records of one owner from those that the next one writes with the same
+    content; empty where one broker alone writes them.
+    """
+
     ledgers: tuple[LedgerPart, ...] = ()
     terminated: Position | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     rest: bytes = b""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

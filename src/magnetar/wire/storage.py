@@ -22,6 +22,8 @@ _PACKED: Final = b"\x47\x78"
 _SIZE: Final = Struct(">I")
 _RECORD_BYTES_MAX: Final = 64 << 20
 _ONES: Final = re.compile("1+")
+_OWNER: Final = "pulsar.magnetar.owner"
+"""A property, for other kinds of brokers carry those along."""
 _ADVICE: Final = (
     ": it is damaged, or of a newer version, whose broker should serve it. It stays as it is"
 )
@@ -75,7 +77,8 @@ def encode_log(log: LogInfo, packing: Packing = PLAIN) -> bytes:
             stored.MergeFromString(part.rest)
     if log.terminated is not None:
         message.terminatedPosition.ledgerId, message.terminatedPosition.entryId = log.terminated
-    for key, value in sorted(log.properties.items()):
+    properties = {**log.properties, _OWNER: log.owner} if log.owner else log.properties
+    for key, value in sorted(properties.items()):
         message.properties.add(key=key, value=value)
     message.MergeFromString(log.rest)
     return _pack(message.SerializeToString(), packing)
@@ -90,11 +93,14 @@ def decode_log(data: bytes) -> LogInfo:
     terminated = None
     if message.HasField("terminatedPosition"):
         terminated = _decode_position(message.terminatedPosition)
+    properties = {pair.key: pair.value for pair in message.properties}
+    owner = properties.pop(_OWNER, "")
     return LogInfo(
         tuple(map(_decode_part, message.ledgerInfo)),
         terminated,
-        {pair.key: pair.value for pair in message.properties},
+        properties,
         _rest_of(message, "ledgerInfo", "terminatedPosition", "properties"),
+        owner,
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from magnetar.errors import StoreUnavailable, TopicFenced
+from magnetar.errors import StoreUnavailable, TopicFenced, VersionConflict
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.model.position import EARLIEST, Position
@@ -110,6 +110,30 @@ def test_an_owner_whose_proof_got_no_answer_gives_it_again(written: bool) -> Non
         await cursor.flush()
         again = (await place.crash()).cursors["s"]
         assert again.ranges == ((places[1], places[1]),)
+
+    asyncio.run(body())
+
+
+def test_an_owner_without_an_answer_does_not_take_the_next_ones_record_for_its_own() -> None:
+    """The new one wrote what the former one was about to write."""
+
+    async def body() -> None:
+        place = Place(interval_s=60.0, make_records=SlowRecords)
+        log, old, places = await opened(place)
+        await log.roll()
+        assert isinstance(place.records, SlowRecords)
+        place.records.loses = False
+        with pytest.raises(StoreUnavailable):
+            await log.record.confirm()
+        new = (await place.open()).cursors["s"]
+        new.acknowledge(*places[0])
+        await new.flush()
+        with pytest.raises(TopicFenced):
+            await log.record.confirm()
+        old.acknowledge_through(places[7])
+        with pytest.raises(VersionConflict):
+            await old.close()
+        assert (await place.crash()).cursors["s"].mark_delete == places[0]
 
     asyncio.run(body())
 

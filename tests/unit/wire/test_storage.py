@@ -55,6 +55,7 @@ LOGS = st.builds(
     st.lists(LEDGERS, max_size=4).map(tuple),
     st.none() | POSITIONS,
     st.dictionaries(NAMES, NAMES, max_size=3),
+    owner=st.sampled_from(["", "0f"]),
 )
 
 
