@@ -4,10 +4,10 @@ The record names that ledger. A ledger is replaced in an order that leaves one o
 after a crash: first the new ledger with the state in it, then the record, then the old ledger is
 deleted. Recovery takes the last entry of the ledger, else the record.
 
-In a shared store the record alone does not tell who owns the log: its version is that which a new
-owner has read, until that one writes it. A former owner could write it meanwhile, for nobody to
-read. So what it says is certain once the record of the log was written after it, which a former
-owner cannot: a new owner writes that first, and reads the cursors then.
+In a shared store the version of the record does not fence a former owner: a new owner reads the
+record when it opens the log, and writes it with the first acknowledgement only. What a former owner
+writes in between is never read. So a write of the record is certain once the record of the log was
+written after it, which fails for a former owner: a new one writes that before it reads the cursors.
 """
 
 from __future__ import annotations

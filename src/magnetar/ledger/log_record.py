@@ -34,8 +34,7 @@ class LogRecord:
         self.changing = asyncio.Lock()
         """Held while the list of ledgers changes."""
         self.versioned = VersionedRecord(records.load, records.store, disposal)
-        self.stores_begun = 0
-        """How often this owner began to write the record."""
+        self._stores_begun = 0
         self._store_confirmed = 0  # the last of them that succeeded
         self._name = name
         self._sequence = sequence
@@ -70,12 +69,17 @@ class LogRecord:
         """Write the record as it is: that succeeds for one owner only. Raise TopicFenced for the
         others. Concurrent calls share a write.
         """
-        begun = self.stores_begun
+        begun = self._stores_begun
         async with self.changing:
             if self.is_taken_over:
                 raise TopicFenced(f"{self._name} has another owner")
             if not self.is_confirmed_since(begun):
                 await self.store()
+
+    @property
+    def stores_begun(self) -> int:
+        """How often this owner began to write the record."""
+        return self._stores_begun
 
     def is_confirmed_since(self, stores_begun: int) -> bool:
         """Whether a write has succeeded that began when there had been `stores_begun`: the log had
@@ -106,8 +110,8 @@ class LogRecord:
             rest=self._rest,
             owner=self._owner,
         )
-        self.stores_begun += 1
-        number = self.stores_begun
+        self._stores_begun += 1
+        number = self._stores_begun
         try:
             await self.versioned.store(info)
         except VersionConflict as conflict:
