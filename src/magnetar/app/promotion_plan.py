@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from magnetar.app.ledger_number import PATH as LEDGER_NUMBER
 from magnetar.broker.compaction import LEDGER_PROPERTY
 from magnetar.broker.resource import CLUSTERS, POLICIES
 from magnetar.errors import LedgerNotFound, PromotionRefused
@@ -45,6 +46,7 @@ _LEFT: Final = (
     "/magnetar/change-events/",
     "/magnetar/bundle-requests/",
     "/magnetar/migration-locks/",
+    LEDGER_NUMBER,
     f"{CLUSTERS}/",
     "/loadbalance/",
     "/counters/",

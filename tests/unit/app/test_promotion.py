@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from magnetar import AsyncPulsarClient, Schema
+from magnetar import AsyncPulsarClient, PulsarClient, Schema
 from magnetar.app.directory import holding
 from magnetar.app.promotion import ORIGIN, Progress, Promotion, find_cluster, plan_source
 from magnetar.app.promotion_source import open_source
@@ -35,6 +35,7 @@ from magnetar.model.position import EARLIEST, LedgerId, Position, Term
 from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
+from magnetar.testing import MagnetarBroker
 from tests.unit.broker.broker_place import assemble
 
 CLOCK = SystemClock()
@@ -188,6 +189,37 @@ def test_everything_of_a_directory_is_in_the_cluster_with_its_ids(tmp_path: Path
             assert run is not None and run.data == [b"note"] and journal.cursors["c"].backlog == 1
             await journal.close()
             assert await topic.log.append_entry(written[ORDERS][0][1]) > written[ORDERS][-1][0]
+        finally:
+            await service.close()
+
+    asyncio.run(body())
+
+
+def test_what_several_workers_wrote_is_promoted(tmp_path: Path) -> None:
+    data, topics = tmp_path / "data", [f"persistent://public/default/t-{n}" for n in range(16)]
+    with MagnetarBroker(data=data, arguments=("--workers", "2")) as broker:
+        with PulsarClient(broker.service_url) as client:
+            for topic in topics:
+                client.queue_consumer(topic, subscription="s").close()
+                with client.producer(topic) as producer:
+                    producer.send(topic.encode())
+        assert broker.stop() == 0
+
+    async def body() -> None:
+        before = digest_of(data)
+        store, target = await make_cluster()
+        async with open_source(data) as source:
+            assert {number & 0xFF for number in source.ledgers} == {0, 1}
+        await promote(data, store, target)
+        assert digest_of(data) == before
+        service = assemble(Configuration({}), CLOCK, Resources(store, store, clock=CLOCK), target)
+        try:
+            for name in topics:
+                topic = await service.catalog.load_topic(parse_topic(name))
+                assert isinstance(topic, PersistentTopic)
+                [(position, entry)] = await read(service, name)
+                assert entry.endswith(name.encode()) and topic.log.cursors["s"].backlog == 1
+                assert await topic.log.append_entry(entry) > position
         finally:
             await service.close()
 
