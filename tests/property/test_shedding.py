@@ -20,6 +20,7 @@ from magnetar.rules.shedding import (
 
 POLICY = ShedPolicy(rounds=1)
 NOW_MS = 10**12
+BUNDLE = "shop/eu/0x00000000_0x40000000"
 
 
 @st.composite
@@ -122,7 +123,7 @@ def test_only_allowed_brokers_get_a_bundle(
         reports, rounds, POLICY, moved_ms={}, allowed=lambda _: allowed, now_ms=NOW_MS
     )
     assert {move.destination for move in moves} <= allowed
-    chosen = choose_broker(reports, allowed=allowed)
+    chosen = choose_broker(reports, BUNDLE, allowed=allowed)
     assert (chosen is None) == (not allowed)
     assert chosen is None or chosen in allowed
 
@@ -134,7 +135,7 @@ def test_bundles_given_out_one_after_the_other_are_spread(
     """What was given to a broker counts before it reports it."""
     pending: dict[str, int] = {}
     for _ in range(50):
-        chosen = choose_broker(reports, pending=pending)
+        chosen = choose_broker(reports, BUNDLE, pending=pending)
         assert chosen is not None
         least = min(
             expected_rate(reports[each], pending.get(each, 0))

@@ -46,7 +46,7 @@ class Placement:
         if known is not None and known[0] in allowed and known[1] > now_ms - _STICKS_MS:
             return known[0]
         pending = self._count_pending(reports)
-        chosen = choose_broker(reports, allowed=allowed, pending=pending)
+        chosen = choose_broker(reports, str(bundle), allowed=allowed, pending=pending)
         if chosen is not None:
             self._chosen[bundle] = (chosen, now_ms)
         return chosen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Final
+from zlib import crc32
 
 from magnetar.model.load import BrokerReport
 
@@ -24,20 +25,26 @@ def expected_rate(report: BrokerReport, pending: int = 0) -> float:
 
 def choose_broker(
     reports: Mapping[str, BrokerReport],
+    bundle: str,
     *,
     allowed: Collection[str] | None = None,
     pending: Mapping[str, int] | None = None,
 ) -> str | None:
     """The least loaded of the brokers that may own the bundle; None when there is none.
 
-    `allowed` are those that isolation policies leave; None leaves all.
+    `allowed` are those that isolation policies leave; None leaves all. Among equals the bundle's
+    name decides: clients ask for names in a rhythm (a topic, and what may stand in its place), and
+    with a fixed order every second bundle would go to the same broker.
     """
     eligible = [each for each in sorted(reports) if allowed is None or each in allowed]
     calm = [each for each in eligible if reports[each].usage <= OVERLOADED]
     given = pending or {}
     return min(
         calm or eligible,
-        key=lambda each: (expected_rate(reports[each], given.get(each, 0)), each),
+        key=lambda each: (
+            expected_rate(reports[each], given.get(each, 0)),
+            crc32(f"{bundle} {each}".encode()),
+        ),
         default=None,
     )
 
@@ -57,7 +64,7 @@ def choose_for_idle(
     report = reports.get(owner)
     if report is None or (bundle in report.lastStats and report.lastStats[bundle].topics > 0):
         return None
-    chosen = choose_broker(reports, allowed=allowed)
+    chosen = choose_broker(reports, bundle, allowed=allowed)
     if chosen is None or chosen == owner:
         return None
     if report.usage > OVERLOADED >= reports[chosen].usage:
