@@ -18,10 +18,11 @@ from typing import Any
 import pulsar
 import pytest
 
-from magnetar import Admin, PulsarClient
+from magnetar import Admin, AuthenticationError, PulsarClient, TokenAuthentication
 from magnetar.app.backup import back_up, restore
 from magnetar.app.doctor import examine_directory
 from magnetar.testing import MagnetarBroker
+from tests.interop.security.place import make_place, token_of
 
 PATIENCE_S = 60.0
 TOPICS = [f"persistent://public/default/orders-{number}" for number in range(8)]
@@ -205,6 +206,61 @@ def test_the_console_shows_what_all_workers_carry(two: MagnetarBroker) -> None:
             ]
         moved = ask("topic/public/default/seen-wide/preview/cursor?subscription=s")
         assert moved == {"again": 0, "passed": 20, "backlog": 20, "isExact": True}
+
+
+def test_a_transaction_spans_topics_and_coordinators_of_all_workers(two: MagnetarBroker) -> None:
+    topics = [f"persistent://public/default/paid-{number}" for number in range(16)]
+    requests = "persistent://public/default/requests"
+    with Admin(two.admin_url) as admin, PulsarClient(two.service_url) as client:
+        inbox = client.queue_consumer(requests, subscription="s")
+        readers = [client.queue_consumer(topic, subscription="s") for topic in topics]
+        producers = [client.producer(topic) for topic in topics]
+        with client.producer(requests) as asks:
+            for number in range(8):
+                asks.send(str(number).encode())
+        coordinators = set()
+        for number in range(8):  # the coordinators take turns
+            asked = inbox.receive(timeout=30)
+            assert asked is not None
+            with client.transaction() as transaction:
+                for producer in producers:
+                    producer.send(asked.data, transaction=transaction)
+                inbox.acknowledge(asked, transaction=transaction)
+                if number % 2:
+                    transaction.abort()
+            coordinators.add(transaction.id[0])
+        assert {store_of(admin, topic) for topic in topics} == {0, 1}
+        assert len(coordinators) > 1
+        for reader in readers:
+            found = [reader.receive(timeout=30) for _ in range(4)]
+            assert [each.data for each in found if each is not None] == [b"0", b"2", b"4", b"6"]
+        until(lambda: backlog_of(admin, requests) == 4)
+
+
+def backlog_of(admin: Admin, topic: str) -> int:
+    return int(admin.topics.stats(topic)["subscriptions"]["s"]["msgBacklog"])
+
+
+def test_workers_serve_over_tls_and_ask_who_is_there(tmp_path: Path) -> None:
+    place = make_place(tmp_path, arguments=TWO)
+    token = token_of("root")
+    topics = [f"persistent://public/default/sealed-{number}" for number in range(16)]
+    with place.broker, place.admin() as admin:
+        client = PulsarClient(
+            place.url_tls, authentication=TokenAuthentication(token), tls=place.tls
+        )
+        with client, closing(place.official(pulsar.AuthenticationToken(token))) as official:
+            for topic in topics:
+                consumer = client.queue_consumer(topic, subscription="s")
+                official.create_producer(topic).send(topic.encode())
+                message = consumer.receive(timeout=30)
+                assert message is not None and message.data == topic.encode()
+        owners = {admin.topics.lookup(topic)["brokerUrlTls"] for topic in topics}
+        assert len(owners) == 2 and place.url_tls not in owners
+        assert all(admin.topics.stats(topic)["msgInCounter"] == 1 for topic in topics)
+        nobody = PulsarClient(place.url_tls, tls=place.tls)
+        with nobody, pytest.raises(AuthenticationError):
+            nobody.producer(topics[0])
 
 
 def test_a_topic_that_moved_to_another_worker_has_its_messages(two: MagnetarBroker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,8 +89,9 @@ class Place:
         )
 
 
-def make_place(home: Path, **settings: Setting) -> Place:
+def make_place(home: Path, *, arguments: Sequence[str] = (), **settings: Setting) -> Place:
     authority = Authority(home)
     port, web_port = find_ports(2)
     given = security_settings(authority, port=port, web_port=web_port)
-    return Place(MagnetarBroker(set=given | settings), authority, port, web_port)
+    broker = MagnetarBroker(set=given | settings, arguments=arguments)
+    return Place(broker, authority, port, web_port)
