@@ -23,8 +23,10 @@ from magnetar.runtime.metric import Gauge, Histogram, Labels, MetricText, format
 
 _BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _STUCK_S: Final = 1.0
-_BEATS: Final = 4
-"""How often the loop is looked at within the time that is worth a warning."""
+_BEATS: Final = 2
+"""How often the loop is looked at within the time that is worth a warning: each look wakes a
+process that may have nothing else to do.
+"""
 
 Label: TypeAlias = Callable[[Mapping[str, Any]], str]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -137,12 +139,14 @@ class Watchdog:
             )
 
     def _watch(self, loop_thread: int) -> None:
-        stuck_s = _STUCK_S
-        while not self._stop.wait(self._warn_s / 2):
+        """Sleep until the timer that is set now would be overdue: mostly it is set again then."""
+        stuck_s, pause_s = _STUCK_S, self._warn_s
+        while not self._stop.wait(pause_s):
             held_s = time.monotonic() - self._due
             if held_s <= self._warn_s:
-                stuck_s = _STUCK_S
+                stuck_s, pause_s = _STUCK_S, self._warn_s - held_s
                 continue
+            pause_s = self._warn_s / 2
             seen = describe(sys._current_frames().get(loop_thread))
             if not self._sight.work:
                 self._sight = seen
