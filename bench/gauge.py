@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import statistics
+import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PROCESS_CLOCK = 2
+"""The kind of clock that counts what all threads of a process ran (CPUCLOCK_SCHED)."""
 
 
 def cpu_s(pid: int) -> float:
-    """Processor time the process has used so far, in user code and in the system."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+    """Processor time the process has used so far, in user code and in the system.
+
+    By the clock of the process, which counts nanoseconds; /proc/PID/stat counts steps of 10 ms,
+    a tenth of what a short run takes. The number of that clock is as clock_getcpuclockid(3) has it.
+    """
+    return time.clock_gettime(~pid << 3 | PROCESS_CLOCK)
 
 
 def rss_mib(pid: int) -> float:
