@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -23,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from magnetar.columns import make_numbers, make_texts
+from magnetar.spark.arrow_type import make_arrow_schema
 from magnetar.spark.option import InvalidOption
 from magnetar.spark.slice import Slice
 
@@ -82,7 +82,7 @@ def check_schema(schema: StructType) -> None:
 
 def make_finish(schema: StructType, decode: Decode | None) -> Finish:
     """What turns decoded columns into the batches that Spark expects, exactly."""
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrow = make_arrow_schema(schema)
 
     def finish(batch: pa.RecordBatch, piece: Slice) -> pa.RecordBatch:
         arrays = []

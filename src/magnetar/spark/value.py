@@ -18,7 +18,6 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -42,6 +41,7 @@ from magnetar.errors import MagnetarError
 from magnetar.model.document import decode_json
 from magnetar.model.schema import SchemaType, parse_schema_type
 from magnetar.spark.access import open_admin
+from magnetar.spark.arrow_type import make_arrow_type
 from magnetar.spark.avro_column import make_record_reader
 from magnetar.spark.avro_type import make_type
 from magnetar.spark.json_column import make_document_reader
@@ -153,7 +153,7 @@ class ValueReader:
     _writers: dict[int, RegisteredSchema | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._arrow = to_arrow_type(self.wanted, timezone="UTC")
+        self._arrow = make_arrow_type(self.wanted)
 
     @cached_property
     def _definition(self) -> Any:

@@ -1,0 +1,107 @@
+"""Which doors of PySpark are used: the public ones, and the few others by name."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DecimalType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    TimeType,
+)
+
+from magnetar.spark.arrow_type import make_arrow_schema
+from magnetar.spark.option import InvalidOption
+from magnetar.spark.row import COLUMN_TYPES, make_schema
+from tests.tidy.source import ROOT, Source
+
+SOURCES = ROOT / "src"
+PUBLIC = {
+    "pyspark",
+    "pyspark.errors",
+    "pyspark.sql",
+    "pyspark.sql.datasource",
+    "pyspark.sql.functions",
+    "pyspark.sql.streaming.datasource",
+    "pyspark.sql.streaming.query",
+    "pyspark.sql.types",
+}
+"""Modules that PySpark's reference documents."""
+PRIVATE = {
+    # Behind the option inlineBytes, which is 0 by default; without it tasks read everything.
+    "small_batch.py": {"pyspark.sql.datasource_internal", "_SimpleStreamReaderWrapper"},
+    # Whether Spark found the source by itself; without it the source is registered once more.
+    "session.py": {"_jsparkSession"},
+    # Of jobs alone: PySpark has no other door to the file systems of Hadoop.
+    "place.py": {"_gateway", "_jvm", "_jsc"},
+}
+
+
+def find_doors(path: Path) -> Iterator[str]:
+    """Modules of PySpark, and names with an underscore of anything but the object itself."""
+    for node in ast.walk(Source(path).tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (each.name for each in names if each.name.startswith("pyspark"))
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("pyspark"):
+                yield module
+                yield from (each.name for each in names if each.name.startswith("_"))
+            case ast.Attribute(value=value, attr=name) if name.startswith("_"):
+                is_own = isinstance(value, ast.Name) and value.id in ("self", "cls")
+                if not is_own and not name.startswith("__"):
+                    yield name
+            case ast.Constant(value=str(text)) if text.startswith(("pyspark.", "_j")):
+                yield text
+
+
+def test_every_door_but_a_few_named_ones_is_public() -> None:
+    found = defaultdict(set)
+    for path in [*SOURCES.glob("magnetar/spark/**/*.py"), *SOURCES.glob("pyspark_magnetar/*.py")]:
+        if more := set(find_doors(path)) - PUBLIC:
+            found[path.name] |= more
+    assert found == PRIVATE
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(240)
+def test_the_private_doors_are_there_in_this_pyspark(spark: SparkSession) -> None:
+    for name in PRIVATE["session.py"] | {"_jsc"}:
+        assert getattr(spark, name, None) is not None, f"this PySpark has no {name} of a session"
+    for name in PRIVATE["place.py"] - {"_jsc"}:
+        context = spark.sparkContext
+        assert getattr(context, name, None) is not None, f"this PySpark has no {name} of a context"
+    module = importlib.import_module("pyspark.sql.datasource_internal")
+    assert callable(getattr(module._SimpleStreamReaderWrapper, "getCache", None))
+
+
+def test_columns_have_the_types_that_spark_takes() -> None:
+    """PySpark's own conversion is private; this says when it changes."""
+    inner = StructType([StructField("n", IntegerType(), nullable=False)])
+    kinds = [
+        DecimalType(38, 18),
+        TimestampType(),
+        TimestampNTZType(),
+        TimeType(6),
+        ArrayType(inner, containsNull=False),
+        MapType(StringType(), ArrayType(DecimalType(9, 2)), valueContainsNull=False),
+    ]
+    value = StructType([StructField(f"f{n}", kind) for n, kind in enumerate(kinds)])
+    schema = make_schema(tuple(COLUMN_TYPES), value)
+    assert make_arrow_schema(schema) == to_arrow_schema(schema, timezone="UTC")
+    with pytest.raises(InvalidOption, match="No column of the source can be interval"):
+        make_arrow_schema(StructType([StructField("value", CalendarIntervalType())]))
