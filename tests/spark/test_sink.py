@@ -260,24 +260,30 @@ def test_without_deduplication_exactly_once_is_refused_with_what_to_do(
     assert numbers(read_batch(connection, topic=topic)) == list(range(5))
 
 
+@pytest.mark.parametrize("kind", ["topic", "persistent", "partitioned"])
 def test_deduplication_that_is_switched_off_under_a_task_fails_it(
-    connection: dict[str, str], topic: str, admin: AdminClient
+    connection: dict[str, str], admin: AdminClient, kind: str
 ) -> None:
-    key = topic.removeprefix("topic://")
+    key = fresh()
+    name = f"{'topic' if kind == 'topic' else 'persistent'}://{key}"
+    if kind == "topic":
+        admin.scalable_topics.create(key, segments=2)
+    elif kind == "partitioned":
+        admin.topics.create_partitioned(name, 2)
 
     def switching() -> Iterator[pa.RecordBatch]:
         yield from rows(range(20))
-        admin.topic_policies.set(topic, "deduplication", False)
-        while True:  # until the segments have heard of it
+        admin.topic_policies.set(name, "deduplication", False)
+        while kind == "topic":  # until the segments have heard of it
             try:
                 admin.scalable_topics.last_sequence_ids(key, producer="p")
             except AdminPreconditionFailed:
                 return
 
     with pytest.raises(DeduplicationOff, match="was switched off"):
-        attempt(sink(connection, topic), switching())
-    attempt(sink(connection, topic), rows(range(20)))
-    assert numbers(read_batch(connection, topic=topic)) == list(range(20))
+        attempt(sink(connection, name), switching())
+    attempt(sink(connection, name), rows(range(20)))
+    assert numbers(read_batch(connection, topic=name)) == list(range(20))
 
 
 @pytest.mark.parametrize(

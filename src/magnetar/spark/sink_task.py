@@ -33,7 +33,7 @@ from magnetar.spark.option import parse_name
 from magnetar.spark.pool import POOL
 from magnetar.spark.record import read_rows
 from magnetar.spark.sink_option import RowOrder, SinkFormat, SinkOptions
-from magnetar.spark.sink_topic import DeduplicationOff, prepare_topic
+from magnetar.spark.sink_topic import DeduplicationOff, check_deduplication, prepare_topic
 from magnetar.spark.window import WINDOW, WindowSize, cut_windows, sort_rows
 
 ROW_BITS: Final = 36
@@ -153,7 +153,7 @@ class _TaskProducers:
             raise self._failure
         if self._options.exactly_once:  # it may have been switched off since the task began
             for topic in self._producers:
-                await asyncio.to_thread(self._load_stored, topic)
+                await asyncio.to_thread(self._check, topic)
         return written, known
 
     def _on_sent(self, sent: asyncio.Future[Any]) -> None:
@@ -207,6 +207,11 @@ class _TaskProducers:
                 f" could be stored twice: {error.sentence}"
             ) from None
         return {int(segment): number for segment, number in found.items()}
+
+    def _check(self, topic: str) -> None:
+        """All segments by one call, or the policy where there are none."""
+        if not self._load_stored(topic):
+            check_deduplication(self._admin, topic)
 
     async def close(self) -> None:
         for producer in self._producers.values():

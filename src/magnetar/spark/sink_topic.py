@@ -43,11 +43,7 @@ def prepare_topic(admin: Admin, options: SinkOptions, topic: str) -> None:
     if not options.exactly_once:
         return
     full = f"topic://{key}" if is_scalable else f"persistent://{key}"
-    try:
-        if admin.topic_policies.get(full, "deduplication", applied=True):
-            return
-    except AdminNotFound:  # Apache Pulsar has no policies of scalable topics
-        _check_namespace(admin, str(name.namespace), full)
+    if _deduplicates(admin, full):
         return
     if not options.enable_deduplication:
         raise DeduplicationOff(
@@ -57,6 +53,23 @@ def prepare_topic(admin: Admin, options: SinkOptions, topic: str) -> None:
         )
     admin.topic_policies.set(full, "deduplication", True)
     _await_deduplication(admin, key, is_scalable)
+
+
+def check_deduplication(admin: Admin, topic: str) -> None:
+    """That a regular topic, or one of Apache Pulsar, still tells duplicates."""
+    if not _deduplicates(admin, parse_name(topic).full):
+        raise DeduplicationOff(
+            f"Deduplication of {topic} was switched off while the query wrote to it, so a row could"
+            " be stored twice"
+        )
+
+
+def _deduplicates(admin: Admin, topic: str) -> bool:
+    try:
+        return bool(admin.topic_policies.get(topic, "deduplication", applied=True))
+    except AdminNotFound:  # Apache Pulsar has no policies of scalable topics
+        _check_namespace(admin, str(parse_name(topic).namespace), topic)
+        return True
 
 
 def _check_namespace(admin: Admin, namespace: str, topic: str) -> None:
@@ -90,14 +103,13 @@ def _await_deduplication(admin: Admin, key: str, is_scalable: bool) -> None:
     if not is_scalable:
         return
     deadline = time.monotonic() + _SETTLED_S
-    for number in admin.scalable_topics.metadata(key)["segments"]:
-        while True:
-            try:
-                admin.scalable_topics.last_sequence_id(key, int(number), "spark")
-                break
-            except AdminPreconditionFailed:
-                if time.monotonic() > deadline:
-                    raise
-            except AdminError:
-                break  # not asked for this way: the producers are told when they attach
-            time.sleep(0.02)
+    while True:
+        try:
+            admin.scalable_topics.last_sequence_ids(key, producer="spark")
+            return
+        except AdminPreconditionFailed:
+            if time.monotonic() > deadline:
+                raise
+        except AdminError:
+            return  # not asked for this way: the producers are told when they attach
+        time.sleep(0.02)
