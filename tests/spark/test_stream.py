@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,6 @@ from magnetar.spark.hold import release_hold
 from magnetar.spark.lag import lag_of
 from magnetar.spark.offset import parse_offset
 from magnetar.spark.plan import DataLost
-from magnetar.spark.stream import TopicStreamReader
 from magnetar.testing import MagnetarBroker
 from magnetar.testing.plugin import StartBroker
 from tests.spark.engine import Engine, Killed, read_batch
@@ -213,33 +211,6 @@ def test_what_is_assigned_is_read_and_nothing_else(
     publish(connection["serviceUrl"], name, range(300, 400), str, batching=False)
     assert {row["segment"] for row in engine.run()} == {0, 2}
     assert {row["segment"] for row in read_batch(connection, assign=json.dumps({name: [1]}))} == {1}
-
-
-def test_an_idle_query_over_many_topics_asks_only_whether_anything_is_new(
-    connection: dict[str, str], admin: AdminClient
-) -> None:
-    namespace = f"public/many-{uuid.uuid4().hex[:8]}"
-    admin.namespaces.create(namespace)
-    for number in range(70):
-        admin.topics.create(f"persistent://{namespace}/t{number}")
-    reader = Engine(connection, inlineBytes="0").make_reader(
-        namespace=namespace, startingOffsets="earliest"
-    )
-    try:
-        assert isinstance(reader, TopicStreamReader)
-        start = reader.initialOffset()
-        limit = reader.getDefaultReadLimit()
-        publish_regular(connection["serviceUrl"], f"{namespace}/t7", range(5))
-        read = reader.latestOffset(start, limit)
-        assert read != start
-        assert reader.latestOffset(read, limit) == read
-        looked_at = reader._looked_at
-        assert reader.latestOffset(read, limit) == read
-        assert reader._looked_at == looked_at
-        publish_regular(connection["serviceUrl"], f"{namespace}/t8", range(5))
-        assert reader.latestOffset(read, limit) != read
-    finally:
-        reader.stop()
 
 
 def test_a_limit_of_bytes_makes_several_batches(connection: dict[str, str], topic: str) -> None:
