@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.spark.access import OPTIONS
 from magnetar.spark.option import Bound, Edge, InvalidOption, KeyOrder, parse_moment, parse_source
+from magnetar.spark.row import COLUMN_TYPES
 from tests.tidy.source import ROOT
 
 BASE = {"serviceUrl": "pulsar://h:6650", "adminUrl": "http://h:8080", "topic": "t"}
@@ -125,11 +126,40 @@ def test_a_pattern_names_its_namespace() -> None:
         parse_source(given | {"topicPattern": "orders"}, is_stream=False)
 
 
-def test_the_guide_explains_every_option() -> None:
+def find_options() -> set[str]:
+    """Those that the code reads."""
     read = r'\boptions\.(?:text|need|flag|number|size|seconds|choice)\(\s*"(\w+)"'
+    bounds = r'\bparse_bound\(\s*options,\s*"(\w+)",\s*"(\w+)"'
     sources = (ROOT / "src" / "magnetar" / "spark").glob("*option.py")
-    known = {name for path in sources for name in re.findall(read, path.read_text())}
-    known |= set(OPTIONS.values())
+    text = "".join(path.read_text() for path in sources)
+    both = (name for names in re.findall(bounds, text) for name in names)
+    return {*re.findall(read, text), *both, *OPTIONS.values()}
+
+
+def test_the_guide_explains_every_option() -> None:
+    known = find_options()
     text = (ROOT / "docs" / "spark.md").read_text()
     explained = set(re.findall(r"`(\w+)(?:=\w+)?`", text))
     assert len(known) > 40 and known <= explained | {"checkpointLocation"}
+
+
+KAFKA = """
+assign subscribe subscribePattern kafka.bootstrap.servers startingOffsets endingOffsets
+startingTimestamp endingTimestamp startingOffsetsByTimestamp endingOffsetsByTimestamp
+startingOffsetsByTimestampStrategy failOnDataLoss kafkaConsumer.pollTimeoutMs fetchOffset.numRetries
+fetchOffset.retryIntervalMs maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay minPartitions
+maxRecordsPerPartition groupIdPrefix kafka.group.id includeHeaders topic kafka.security.protocol
+kafka.ssl.* kafka.sasl.* kafka.* spark.kafka.consumer.cache.* spark.kafka.producer.cache.*
+spark.kafka.consumer.fetchedData.cache.* spark.kafka.clusters.*
+"""
+"""What Spark's connector for Kafka takes as options and settings."""
+
+
+def test_every_option_of_the_kafka_connector_has_its_place_in_the_guide() -> None:
+    text = (ROOT / "docs" / "spark.md").read_text()
+    table = text.partition("## From the Kafka connector")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    theirs = {name for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
+    assert set(KAFKA.split()) <= theirs
+    ours = {name for row in rows for name in re.findall(r"`(\w+)`", row[1])}
+    assert ours <= find_options() | set(COLUMN_TYPES) | {"earliest", "latest", "lag_of"}
