@@ -140,6 +140,39 @@ def test_start_and_end_by_place_and_time(connection: dict[str, str], admin: Admi
     assert read_batch(connection, topic=topic, startingOffsets="latest") == []
 
 
+def test_each_topic_may_begin_and_end_at_a_place_of_its_own(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    """By a message's id, by time, at the earliest, at the latest; and the others of a pattern."""
+    prefix = fresh("bounds")
+    names = [f"{prefix}-{kind}" for kind in ("place", "time", "earliest", "latest", "other")]
+    for name in names:
+        admin.scalable_topics.create(name)
+        publish(connection["serviceUrl"], name, range(10), batching=False)
+    rows = read_batch(connection, topic=names[0])
+    (id,) = (row["message_id"] for row in rows if row["value"] == b"3")
+    time.sleep(0.02)
+    moment = datetime.now(UTC)
+    time.sleep(0.02)
+    for name in names:
+        publish(connection["serviceUrl"], name, range(10, 20), batching=False)
+    stated = json.dumps(
+        {
+            names[0]: {"positions": {"0": f"{id['ledger']}:{id['entry']}"}},
+            names[1]: {"at": moment.isoformat()},
+            names[2]: "earliest",
+            names[3]: "latest",
+            "*": {"at": moment.isoformat()},
+        }
+    )
+    expected = [range(4), range(10), range(0), range(20), range(10)]
+    for option, before in (("startingOffsets", False), ("endingOffsets", True)):
+        found = read_batch(connection, topicPattern=f"{prefix}-.*", **{option: stated})
+        for name, left in zip(names, expected, strict=True):
+            values = numbers([row for row in found if row["topic"] == f"topic://{name}"])
+            assert values == [each for each in range(20) if (each in left) is before], name
+
+
 def test_a_checkpoint_in_the_middle_of_a_batch_is_exact(
     connection: dict[str, str], admin: AdminClient
 ) -> None:

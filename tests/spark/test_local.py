@@ -157,6 +157,10 @@ def test_a_refusal_reaches_the_person_who_started_the_query(
 ) -> None:
     with pytest.raises(Exception, match="topic and topics contradict each other"):
         spark.read.format("magnetar").options(**connection).options(topic="a", topics="b").load()
+    typed = {"topic": f"topic://{fresh('never')}", "valueFormat": "avro"}
+    frame = spark.sql("SELECT named_struct('b', array(map(1, 'x'))) AS a")
+    with pytest.raises(Exception, match=r"The keys of the map a\.b\[\] are int"):
+        frame.write.format("magnetar").options(**connection, **typed).mode("append").save()
     query = (
         spark.readStream.format("magnetar")
         .options(**connection)

@@ -289,6 +289,19 @@ def test_avro_identifiers_and_times_are_read() -> None:
     assert found.to_pylist() == [expected]
 
 
+@pytest.mark.parametrize("form", ["json", "avro"])
+def test_enums_are_read_as_text(form: str) -> None:
+    kind = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
+    fields = [{"name": "one", "type": kind}, {"name": "some", "type": ["null", "Colour"]}]
+    definition = json.dumps({"type": "record", "name": "R", "fields": fields})
+    codec = Schema.json(definition) if form == "json" else Schema.avro(definition)
+    rows = [{"one": "BLUE", "some": None}, {"one": "RED", "some": "BLUE"}]
+    schema = RegisteredSchema(SchemaType[form.upper()], definition)
+    assert column_type(schema).simpleString() == "struct<one:string,some:string>"
+    data = pa.array([codec.encode(row) for row in rows], pa.binary())
+    assert read(schema, data).to_pylist() == rows
+
+
 def test_a_named_type_may_be_used_twice() -> None:
     inner = {"type": "fixed", "name": "f", "size": 1}
     fields = [{"name": "a", "type": inner}, {"name": "b", "type": "f"}]

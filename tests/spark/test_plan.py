@@ -316,6 +316,20 @@ def test_a_huge_segment_is_cut_only_when_order_is_not_asked_for() -> None:
     assert sorted((s.first, s.last) for (each,) in cut for s in each.spans)[0] == (0, 99)
 
 
+@pytest.mark.parametrize(
+    ("order", "least", "expected"),
+    [(KeyOrder.SEGMENT, 2, 2), (KeyOrder.SEGMENT, 9, 4), (KeyOrder.NONE, 9, 9)],
+)
+def test_so_many_tasks_as_asked_for_share_the_segments(
+    order: KeyOrder, least: int, expected: int
+) -> None:
+    """As far as there are segments, unless they may be cut."""
+    pieces = [piece(number, 90, 9000) for number in range(4)]
+    tasks = plan_tasks(pieces, order=order, task_bytes=1 << 20, tasks_max=1000, tasks_min=least)
+    assert expected <= len(tasks) <= expected + 3
+    assert sum(each.size for task in tasks for each in task) == 36_000
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 60), st.integers(1, 10**6)), min_size=1, max_size=12),
     st.integers(1, 10**6),
