@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,19 +23,22 @@ from magnetar.errors import ProtocolViolation
 from magnetar.wire.varint import read_varint
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
+T = TypeVar("T", bound=np.generic)
 
 _SIZE: Final = struct.Struct(">I")
 _KEY: Final = 0x12
 _PAYLOAD_SIZE: Final = 0x18
 _EVENT_TIME: Final = 0x28
 _SEQUENCE_ID: Final = 0x40
-_ALIKE_MIN: Final = 8
+_ALIKE_MIN: Final = 4
 """Fewer messages of one shape are sooner walked."""
 _SINGLY: Final = 8
 _LOOK_FIRST: Final = 512
 _LOOK_GROWTH: Final = 8
 _SHAPES_MAX: Final = 512
 _VARINT_BYTES_MAX: Final = 10
+_WORD_BYTES: Final = 8
 NONE: Final = -1
 """Stands for a number that is not there; a key that is not there begins here."""
 
@@ -97,20 +100,26 @@ class MessageTable:
         self._firsts = np.repeat(np.array(starts, dtype=np.int64), counts)
         self._firsts += steps * self._of_shape("stride")
 
+    def _column(self, name: str) -> Numbers:
+        """A part of each shape."""
+        return self._shapes[:, Shape._fields.index(name)]
+
+    def _spread(self, column: npt.NDArray[T]) -> npt.NDArray[T]:
+        """What is known of shapes, of each message; one of it where all have the same shape."""
+        return column if len(column) == 1 else column.take(self._codes)
+
     def _of_shape(self, name: str) -> Numbers:
-        """A part of each message's shape; one number where all have the same."""
-        column = self._shapes[:, Shape._fields.index(name)]
-        return column if len(column) == 1 else column[self._codes]
+        return self._spread(self._column(name))
 
     @property
     def keys(self) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
         """Where keys start and end, and which are missing: those are empty."""
-        start, end = self._of_shape("key_start"), self._of_shape("key_end")
-        missing = np.broadcast_to(start == NONE, self._firsts.shape)
+        start, end = self._column("key_start"), self._column("key_end")
+        missing = start == NONE
         return (
-            self._firsts + np.where(start == NONE, 0, start),
-            self._firsts + np.where(start == NONE, 0, end),
-            missing,
+            self._firsts + self._spread(np.where(missing, 0, start)),
+            self._firsts + self._spread(np.where(missing, 0, end)),
+            np.broadcast_to(self._spread(missing), self._firsts.shape),
         )
 
     @property
@@ -130,21 +139,34 @@ class MessageTable:
     def _read_numbers(self, start: str, end: str) -> Numbers:
         """NONE for those that are not there."""
         starts = self._firsts + self._of_shape(start)
-        sizes = np.broadcast_to(self._of_shape(end) - self._of_shape(start), starts.shape)
+        sizes = self._column(end) - self._column(start)
+        known = sorted(set(sizes.tolist()))
+        if len(known) == 1:
+            return _decode_varints(self.data, starts, known[0])
         numbers = np.full(len(starts), NONE, dtype=np.int64)
-        for size in np.unique(sizes[:1] if len(self._shapes) == 1 else sizes).tolist():
+        for size in known:
             if size:
-                rows = slice(None) if len(self._shapes) == 1 else np.flatnonzero(sizes == size)
+                rows = np.flatnonzero(self._spread(sizes == size))
                 numbers[rows] = _decode_varints(self.data, starts[rows], size)
         return numbers
 
 
 def _decode_varints(data: bytes, starts: Numbers, size: int) -> Numbers:
+    """Numbers of one size; NONE for all where that is 0."""
+    if not size:
+        return np.full(len(starts), NONE, dtype=np.int64)
+    if size <= _WORD_BYTES and len(starts) and int(starts.max()) + _WORD_BYTES <= len(data):
+        # A word at each byte, so that one look finds all bytes of a number.
+        words = np.ndarray((len(data) - _WORD_BYTES + 1,), "<u8", data, strides=(1,))[starts]
+        found = words & 0x7F
+        for place in range(1, size):
+            found |= (words >> place) & (0x7F << (7 * place))
+        return found.view(np.int64)
     stored = np.frombuffer(data, np.uint8)
-    found = np.zeros(len(starts), dtype=np.int64)
+    slowly = np.zeros(len(starts), dtype=np.int64)
     for place in range(size):
-        found |= (stored[starts + place] & 0x7F).astype(np.int64) << (7 * place)
-    return found
+        slowly |= (stored[starts + place] & 0x7F).astype(np.int64) << (7 * place)
+    return slowly
 
 
 def walk_batch(payload: bytes, count: int) -> Places:
@@ -156,14 +178,15 @@ def walk_batch(payload: bytes, count: int) -> Places:
         left = count - found
         if left >= _ALIKE_MIN:
             shape = _shape_at(payload, position)
-            alike = 0 if shape is None else _count_alike(payload, position, shape, left)
-            if shape is not None and alike >= _ALIKE_MIN:
+            if shape is not None:
+                alike = _count_alike(payload, position, shape, left)
                 places.add(position, alike, shape)
                 position += alike * shape.stride
                 found += alike
-                singly = _SINGLY
-                continue
-        taken = min(left, singly)
+                if alike >= _ALIKE_MIN:
+                    singly = _SINGLY
+                    continue
+        taken = min(count - found, singly)
         position = _walk_singly(payload, position, range(found, found + taken), places)
         found += taken
         singly *= 2
@@ -224,13 +247,14 @@ def _count_alike(data: bytes, start: int, shape: Shape, most: int) -> int:
     limit = _LOOK_FIRST
     while True:  # a run that is short is found out by looking at few
         looked = min(most, limit)
-        differs: npt.NDArray[np.uint64] | None = None
-        for offset, kind, mask in words:
-            word = np.ndarray((looked,), kind, data, start + offset, (shape.stride,))
-            other = (word ^ word[0]) & mask
+        differs: npt.NDArray[np.bool_] | None = None
+        for offset, mask in words:
+            whole = np.ndarray((looked,), mask.dtype, data, start + offset, (shape.stride,))
+            word = whole & mask
+            other = word != word[0]
             differs = other if differs is None else differs | other
         assert differs is not None, "every head has a word"
-        first_other = int((differs != 0).argmax())
+        first_other = int(differs.argmax())
         if differs[first_other]:
             return first_other
         if looked == most:
@@ -239,9 +263,9 @@ def _count_alike(data: bytes, start: int, shape: Shape, most: int) -> int:
 
 
 @lru_cache(maxsize=_SHAPES_MAX)
-def _mask_words(shape: Shape) -> tuple[tuple[int, str, int], ...]:
-    """The words that make up a head: where, of which kind, and the bits that are alike. The last
-    one ends with the head, and may overlap the one before.
+def _mask_words(shape: Shape) -> tuple[tuple[int, Mask], ...]:
+    """The words that make up a head: where, and the bits that are alike. The last one ends with the
+    head, and may overlap the one before.
     """
     # Of a key all bytes may differ, of a number the low seven bits of each.
     mask = bytearray(b"\xff" * shape.value_start)
@@ -256,7 +280,7 @@ def _mask_words(shape: Shape) -> tuple[tuple[int, str, int], ...]:
     size, kind = (8, "<u8") if shape.value_start >= 8 else (4, "<u4")
     places = [*range(0, shape.value_start - size, size), shape.value_start - size]
     whole = ((place, int.from_bytes(mask[place : place + size], "little")) for place in places)
-    return tuple((place, kind, bits) for place, bits in whole if bits)
+    return tuple((place, np.array(bits, dtype=kind)) for place, bits in whole if bits)
 
 
 def _walk_singly(data: bytes, start: int, numbers: range, places: Places) -> int:
