@@ -196,7 +196,13 @@ class Acked:
     """What is acknowledged for good: the indexes of each batch."""
 
     done: dict[Position, int] = field(default_factory=dict)
-    mark_delete: Position = field(default_factory=lambda: Position(1, -1))
+
+    @property
+    def mark_delete(self) -> Position:
+        entry_id = 0
+        while self.is_acknowledged(1, entry_id):
+            entry_id += 1
+        return Position(1, entry_id - 1)
 
     def is_acknowledged(self, ledger_id: int, entry_id: int) -> bool:
         return self.done.get(Position(ledger_id, entry_id), 0) == (1 << BATCH) - 1
@@ -206,11 +212,88 @@ class Acked:
         return ((1 << BATCH) - 1) & ~done if done else None
 
 
+WHOLE = (1 << BATCH) - 1
+
+
+def make_entry(position: Position, bits: int) -> Acknowledged:
+    left = WHOLE & ~bits
+    return Acknowledged(*position, split_words(left) if left else None, BATCH)
+
+
+@dataclass
+class Claims:
+    """What each of three transactions acknowledges, beside the state that must agree."""
+
+    pending: PendingAcks = field(default_factory=PendingAcks)
+    cursor: Acked = field(default_factory=Acked)
+    held: dict[int, dict[Position, int]] = field(default_factory=lambda: {0: {}, 1: {}, 2: {}})
+    through: tuple[int, Position, int] | None = None
+    """The transaction that acknowledges cumulatively, to which entry and which of its messages."""
+
+    def acknowledge(self, number: int, position: Position, bits: int) -> None:
+        id_ = TransactionId(0, number)
+        self.pending.join(id_, "s", 0)
+        others = 0
+        for other, entries in self.held.items():
+            others |= entries.get(position, 0) if other != number else 0
+        done, own = self.cursor.done.get(position, 0), self.held[number].get(position, 0)
+        taken = others & bits or (done & bits and bits != WHOLE) or done == WHOLE
+        try:
+            entry = make_entry(position, bits)
+            self.pending.acknowledge(id_, [entry], self.cursor, entries_max=100)
+            assert not taken or bits & ~own == 0
+            self.held[number][position] = own | bits
+        except TransactionConflict:
+            assert taken
+
+    def acknowledge_through(self, number: int, position: Position, count: int) -> None:
+        """Up to so many messages of an entry."""
+        id_, bits = TransactionId(0, number), (1 << count) - 1
+        self.pending.join(id_, "s", 0)
+        wanted, mark_delete = (number, position, bits), self.cursor.mark_delete
+        if self.through is not None and self.through[0] != number:
+            taken = True
+        elif position <= mark_delete:
+            taken = position < mark_delete
+        else:
+            taken = self.through is not None and self.through > wanted
+        try:
+            entry = make_entry(position, bits)
+            is_news = self.pending.acknowledge_through(id_, entry, self.cursor)
+            assert not taken
+            assert is_news == (position > mark_delete and self.through != wanted)
+            self.through = wanted if is_news else self.through
+        except TransactionConflict:
+            assert taken
+
+    def end(self, number: int, *, is_commit: bool) -> None:
+        taken, through = self.held[number], self.through
+        if through is not None and through[0] == number:
+            _, last, bits = through
+            whole = {Position(1, entry): WHOLE for entry in range(last.entry_id)}
+            for at, own in {**whole, last: bits}.items():
+                taken[at] = taken.get(at, 0) | own
+            self.through = None
+        for at, own in taken.items():
+            if is_commit:
+                self.cursor.done[at] = self.cursor.done.get(at, 0) | own
+        taken.clear()
+        self.pending.end(TransactionId(0, number))
+
+    def withheld(self, at: Position) -> int:
+        found = 0
+        for entries in self.held.values():
+            found |= entries.get(at, 0)
+        if self.through is not None and at <= self.through[1]:
+            found |= WHOLE if at < self.through[1] else self.through[2]
+        return found
+
+
 ACKS = st.tuples(
-    st.sampled_from(["ack", "commit", "abort"]),
+    st.sampled_from(["ack", "through", "commit", "abort"]),
     st.integers(0, 2),
     st.integers(0, 2),
-    st.integers(1, (1 << BATCH) - 1),
+    st.integers(1, WHOLE),
 )
 
 
@@ -219,45 +302,24 @@ ACKS = st.tuples(
 def test_no_message_is_acknowledged_by_two_transactions(
     steps: list[tuple[str, int, int, int]],
 ) -> None:
-    pending, cursor = PendingAcks(), Acked()
-    held: dict[int, dict[Position, int]] = {0: {}, 1: {}, 2: {}}
-    whole = (1 << BATCH) - 1
+    claims, entries = Claims(), [Position(1, entry_id) for entry_id in range(3)]
     for kind, number, entry_id, bits in steps:
-        id_, position = TransactionId(0, number), Position(1, entry_id)
-        if kind == "ack":
-            pending.join(id_, "s", 0)
-            others = 0
-            for other, entries in held.items():
-                others |= entries.get(position, 0) if other != number else 0
-            left = whole & ~bits
-            remaining = split_words(left) if left else None
-            done = cursor.done.get(position, 0)
-            own = held[number].get(position, 0)
-            taken = others & bits or (done & bits and bits != whole) or done == whole
-            try:
-                entry = Acknowledged(1, entry_id, remaining, BATCH)
-                pending.acknowledge(id_, [entry], cursor, entries_max=100)
-                assert not taken or bits & ~own == 0
-                held[number][position] = own | bits
-            except TransactionConflict:
-                assert taken
-        else:
-            for at, own in held[number].items():
-                if kind == "commit":
-                    cursor.done[at] = cursor.done.get(at, 0) | own
-            held[number].clear()
-            pending.end(id_)
-        for at in (Position(1, entry) for entry in range(3)):
-            expected = 0
-            for entries in held.values():
-                expected |= entries.get(at, 0)
-            assert pending.withheld(at) & whole == expected
-    assert pending.is_empty == (not any(held.values()))
+        match kind:
+            case "ack":
+                claims.acknowledge(number, entries[entry_id], bits)
+            case "through":
+                claims.acknowledge_through(number, entries[entry_id], 1 + bits % BATCH)
+            case _:
+                claims.end(number, is_commit=kind == "commit")
+        for at in entries:
+            assert claims.pending.withheld(at) & WHOLE == claims.withheld(at)
+    pending = claims.pending
+    assert pending.is_empty == (not any(claims.held.values()) and claims.through is None)
     again = PendingAcks()
     for record in decode_records(encode_records(pending.records("s"))):
         if record.__class__.__name__ == "Acking":
             again.join(record.id, "s", 0)  # type: ignore[union-attr]
         else:
             again.replay(record)  # type: ignore[arg-type]
-    for at in (Position(1, entry) for entry in range(3)):
+    for at in entries:
         assert again.withheld(at) == pending.withheld(at)

@@ -143,7 +143,8 @@ class PendingAcks:
             reached = Position(own.ledger_id, own.entry_id)
             if (reached, _acked_bits(own)) == (position, _acked_bits(entry)):
                 return False
-            if reached > position or (reached == position and own.remaining is None):
+            is_behind = reached == position and _acked_bits(entry) & ~_acked_bits(own) == 0
+            if reached > position or is_behind:
                 raise TransactionConflict(
                     f"Transaction {id_} has acknowledged up to {reached} already"
                 )
