@@ -95,6 +95,7 @@ class PersistentTopic(Topic):
         self.listeners: Final = listeners
         self._guards = guards
         self._buffer = TransactionBuffer()
+        log.cursors.find_needed = lambda: self._buffer.pin
         self.subscriptions: Final = SubscriptionSet(self)
         self.compactor: Final = Compactor(name, log, host, self.subscriptions, self._buffer)
         self.successor: TopicName | None = None

@@ -160,7 +160,11 @@ class SubscriptionSet(dict[str, Subscription]):
         except BrokerError:
             subscription.reopen()
             raise
-        self._forget(subscription)
+        try:
+            if self._topic.transactions is not None:
+                await self._topic.transactions.drop_subscription(name)
+        finally:
+            self._forget(subscription)
 
     def remove_transient(self, subscription: Subscription) -> None:
         """A reader left: its cursor lived in memory only."""

@@ -27,6 +27,9 @@ class TopicTransactions(Protocol):
     def skip_aborted(self, cursor: Cursor) -> None:
         """Count entries of aborted transactions as acknowledged: a cursor was made or moved."""
 
+    async def drop_subscription(self, name: str) -> None:
+        """Its cursor is deleted: nothing that transactions acknowledge there counts any more."""
+
     async def close(self) -> None: ...
 
     async def delete(self) -> None: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from magnetar.errors import BrokerError, Conflict, SubscriptionNotFound
@@ -26,6 +26,8 @@ class CursorSet(Mapping[str, Cursor]):
         self._sequence = sequence
         self._cache = cache
         self._cursors: dict[str, Cursor] = {}
+        self.find_needed: Callable[[], Position | None] = lambda: None
+        """The first entry that is kept although every cursor may have passed it."""
 
     def __getitem__(self, name: str) -> Cursor:
         return self._cursors[name]

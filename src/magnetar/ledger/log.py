@@ -287,7 +287,13 @@ class Log:
 
     def _choose_trimmed(self) -> Collection[int]:
         parts, low = self.sequence.parts, self.cursors.passed()
-        passed = list(takewhile(lambda part: _may_go(part) and part.end <= low, parts))
+        needed = self.cursors.find_needed()
+        first_kept = None if needed is None else needed.ledger_id
+
+        def is_passed(part: Part) -> bool:
+            return _may_go(part) and part.end <= low and part.ledger_id != first_kept
+
+        passed = list(takewhile(is_passed, parts))
         if self.record.terminated is not None and len(passed) == len(parts):
             passed = passed[:-1]  # clients ask a terminated log for its last entry
         total_bytes = self.sequence.total_bytes

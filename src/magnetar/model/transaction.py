@@ -148,7 +148,15 @@ class Hidden(Struct, frozen=True, array_like=True, tag="hidden"):
     ranges: tuple[Range, ...]
 
 
-ParticipantRecord: TypeAlias = Writing | Acking | Acked | Ended | Hidden
+class Dropped(Struct, frozen=True, array_like=True, tag="dropped"):
+    """A subscription was deleted, with all that transactions acknowledge there. One that is made
+    later by the same name has nothing to do with it.
+    """
+
+    subscription: str
+
+
+ParticipantRecord: TypeAlias = Writing | Acking | Acked | Ended | Hidden | Dropped
 
 
 class SnapshotBegun(Struct, frozen=True, array_like=True, tag="snapshot"):

@@ -34,7 +34,7 @@ from magnetar.ledger.cursor import Cursor
 from magnetar.model.log_path import participant_journal
 from magnetar.model.position import Position
 from magnetar.model.stored_log import LogInfo
-from magnetar.model.transaction import Ended, Hidden, Range, Record, TransactionId
+from magnetar.model.transaction import Dropped, Ended, Hidden, Range, Record, TransactionId
 from magnetar.rules.foreign import is_foreign
 from magnetar.rules.transaction.buffer import CallerBytes
 from magnetar.runtime.log import Logger
@@ -139,13 +139,16 @@ class Participant:
         journal, records = await self._journals.open(name, topic.log.term)
         if topic.log.record.properties.get(_JOURNAL_PROPERTY) != _NEEDED:
             await self._note(_NEEDED)
-        await recover(topic, records)
+        dropped = await recover(topic, records)
+        if dropped:  # a crash came before that was written
+            await journal.append(*dropped)
         self._caller_bytes.count_found(self._buffer.open.values())
         for subscription in topic.subscriptions.values():
             self.skip_aborted(subscription.cursor)
             if subscription.dispatcher is not None:
                 subscription.dispatcher.refresh_source()
-        journal.failed.append(self._on_journal_failed)
+        # Memory may know more than is stored: the topic is loaded again.
+        journal.failed.append(topic.log.record.fence)
         kept = topic.log.sequence
         kept.removed.append(lambda: self._buffer.forget(kept.by_id))
         self.journal = journal
@@ -171,10 +174,6 @@ class Participant:
             for subscription in self._topic.subscriptions.values():
                 self.skip_aborted(subscription.cursor)
         await self._topic.log.record.change_properties(found.note)
-
-    def _on_journal_failed(self) -> None:
-        """Memory may know more than is stored: the topic is loaded again."""
-        self._topic.log.record.fence()
 
     def _records(self) -> Iterator[Record]:
         """Records that lead to the present state."""
@@ -203,7 +202,8 @@ class Participant:
     async def join_acks(self, id_: TransactionId, name: str, deadline_ms: int) -> None:
         journal = await self._need_journal()
         self._check_not_ended(id_)
-        if name not in self._topic.subscriptions:
+        subscription = self._topic.subscriptions.get(name)
+        if subscription is None or subscription.closed:  # closed: it is being deleted
             raise SubscriptionNotFound(
                 f"Subscription {name} not found for topic {self._topic.name}"
             )
@@ -403,6 +403,12 @@ class Participant:
         stored = self.journal.append(*records)
         self._settling.pop(id_, None)
         await stored
+
+    async def drop_subscription(self, name: str) -> None:
+        pending = self._buffer.pending.pop(name, None)
+        if pending is not None and pending.joined:
+            assert self.journal is not None, "they have joined"
+            await self.journal.append(Dropped(name))
 
     def skip_aborted(self, cursor: Cursor) -> None:
         for ranges in self._buffer.aborted.values():

@@ -12,6 +12,7 @@ from magnetar.model.position import Position
 from magnetar.model.transaction import (
     Acked,
     Acking,
+    Dropped,
     Ended,
     Hidden,
     Record,
@@ -25,11 +26,15 @@ _SCAN_ENTRIES: Final = 1000
 _SCAN_BYTES: Final = 4 << 20
 
 
-async def recover(topic: PersistentTopic, records: Iterable[Record]) -> None:
-    """Follow the records of the journal, then look for entries of transactions that are open."""
+async def recover(topic: PersistentTopic, records: Iterable[Record]) -> list[Dropped]:
+    """Follow the records of the journal, then look for entries of transactions that are open.
+    Return what the journal does not tell yet: subscriptions that are gone.
+    """
     buffer = topic.buffer
     for record in records:
-        _replay(topic, record)
+        _replay(buffer, record)
+    gone = [name for name in buffer.pending if name not in topic.subscriptions]
+    dropped = [Dropped(name) for name in gone if buffer.pending.pop(name).joined]
     start = buffer.scan_start
     if start is not None:
         async for id_, position, size in _scan(topic.log, start):
@@ -39,25 +44,27 @@ async def recover(topic: PersistentTopic, records: Iterable[Record]) -> None:
     buffer.forget(topic.log.sequence.by_id)
     buffer.counts.committed = buffer.counts.aborted = 0
     buffer.is_used = True
+    return dropped
 
 
-def _replay(topic: PersistentTopic, record: Record) -> None:
-    buffer, subscriptions = topic.buffer, topic.subscriptions
+def _replay(buffer: TransactionBuffer, record: Record) -> None:
     match record:
         case Writing(id_, after, deadline_ms, owner):
             buffer.join(id_, after, deadline_ms, owner)
         case Hidden():
             buffer.hide(record)
-        case Acking(id_, name, deadline_ms) if name in subscriptions:
+        case Acking(id_, name, deadline_ms):
             buffer.pending_on(name).join(id_, name, deadline_ms)
-        case Acked(_, name) if name in subscriptions:
+        case Acked(_, name):
             buffer.pending_on(name).replay(record)
         case Ended(id_, is_commit):
             buffer.end(id_, is_commit=is_commit)
             for pending in buffer.pending.values():
                 pending.end(id_)
+        case Dropped(name):
+            buffer.pending.pop(name, None)
         case _:
-            pass  # of a subscription that was deleted
+            raise AssertionError(f"{record} is none of a topic's journal")
 
 
 async def find_lost(log: Log, buffer: TransactionBuffer, id_: TransactionId) -> None:

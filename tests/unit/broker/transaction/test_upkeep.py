@@ -204,20 +204,65 @@ def test_a_journal_at_rest_is_deleted_with_its_topic() -> None:
 
 
 def test_retention_keeps_what_is_not_committed_yet() -> None:
+    """Also where there is no subscription: one that is made now gets it when it is committed."""
+
     async def body(place: Place) -> None:
-        client = await attach(place)
-        id_ = await client.begin()
-        assert await client.add_topic(id_) is None
-        await client.write(id_, "open")
+        client = TransactionClient(place.service)
+        await client.produce(TOPIC)
+        await client.publish("old")
         topic = await place.topic(TOPIC)
         await topic.log.roll()
-        await client.publish("behind", sequence=1)
+        id_ = await client.begin()
+        assert await client.add_topic(id_) is None
+        await client.write(id_, "open", sequence=1)
+        await topic.log.roll()
+        await client.publish("behind", sequence=2)
+        await topic.log.roll()
         await topic.log.trim()
+        await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
         await client.commit(id_)
         await client.get(1, 2)
-        assert client.texts(1) == ["open", "behind"]
+        assert client.texts(1) == ["open", "behind"], "and nothing of what is older"
+        client.ack(1, *(each.position for each in await client.get(1, 2)))
+        await until(lambda: topic.log.is_trimmable)
 
     run_enabled(body, defaultRetentionTimeInMinutes=0, defaultRetentionSizeInMB=0)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_deleted_subscription_takes_along_what_transactions_acknowledge_there(
+    is_told: bool,
+) -> None:
+    """One of the same name that is made later gets everything, also after a load."""
+
+    async def body(place: Place) -> None:
+        client = await attach(place)
+        await transact(client, "gone", is_commit=False)  # so that the journal is read again
+        position = await client.publish("m", sequence=1)
+        await client.get(1, 1)
+        id_ = await client.begin()
+        assert await client.add_subscription(id_, "s") is None
+        assert await client.ack_in(id_, 1, position) is None
+        topic = await place.topic(TOPIC)
+        if is_told:
+            await topic.subscriptions.delete("s", force=True)
+        else:  # the broker dies before the journal is told
+            await topic.log.cursors.delete("s")
+            topic.subscriptions.pop("s")
+            await reload(place)
+        client = await attach(place)
+        await client.get(1, 1)
+        assert await client.ack_in(id_, 1, position) == ServerError.TransactionNotFound
+        await reload(place)
+        client = await attach(place)
+        await client.get(1, 1)
+        await client.commit(id_)
+        assert not (await participant(place)).open_ids
+        await reload(place)
+        client = await attach(place)
+        assert [each.position for each in await client.get(1, 1)] == [position]
+
+    run_enabled(body)
 
 
 # ---------------------------------------------------------------------- what topics do
