@@ -245,10 +245,10 @@ def _write_transactions(text: MetricText, service: Service) -> None:
         appended = live.journal.entries_appended
         text.add("pulsar_txn_append_log_total", labels, appended, kind=counter)
         text.add("pulsar_txn_tb_client_pending_requests", labels, len(live.endings))
-        failed = counters.commits_failed
-        text.add("pulsar_txn_tb_client_commit_failed", labels, failed, kind=counter)
-        failed = counters.aborts_failed
-        text.add("pulsar_txn_tb_client_abort_failed", labels, failed, kind=counter)
+        for name, applied in (("commit", counters.commits), ("abort", counters.aborts)):
+            client = f"pulsar_txn_tb_client_{name}"
+            text.add(f"{client}_failed_total", labels, applied.failed, kind=counter)
+            text.add_summary(f"{client}_latency", labels, applied.total_ns, applied.count)
         for limit, count in zip((*LATENCIES_MS, "overflow"), counters.latencies, strict=True):
             text.add(f"pulsar_txn_execution_latency_le_{limit}", labels, count, kind=counter)
 
@@ -272,8 +272,8 @@ def _write_acknowledgements(
             found.aborted += pending.counts.aborted
     for labels, counts in sums.items():
         counter = MetricKind.COUNTER
-        text.add("pulsar_txn_tp_committed_count", labels, counts.committed, kind=counter)
-        text.add("pulsar_txn_tp_aborted_count", labels, counts.aborted, kind=counter)
+        text.add("pulsar_txn_tp_committed_count_total", labels, counts.committed, kind=counter)
+        text.add("pulsar_txn_tp_aborted_count_total", labels, counts.aborted, kind=counter)
 
 
 def _write_process(text: MetricText, service: Service) -> None:

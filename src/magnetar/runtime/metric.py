@@ -18,6 +18,7 @@ class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
+    SUMMARY = "summary"
 
 
 def format_labels(labels: Labels) -> str:
@@ -72,6 +73,12 @@ class MetricText:
             self.declare(name, kind)
             group = self._groups[name]
         group.append(f"{name}{labels} {format_number(value)}")
+
+    def add_summary(self, name: str, labels: str, total: float, count: int) -> None:
+        """How much there was in all, and how often: enough for a mean."""
+        self.declare(name, MetricKind.SUMMARY)
+        told = format_number(total)
+        self.add_lines(name, (f"{name}_sum{labels} {told}", f"{name}_count{labels} {count}"))
 
     def add_lines(self, group: str, lines: Iterable[str]) -> None:
         """Add samples already written, to a declared group."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Final
 
 import pytest
 
@@ -15,11 +15,10 @@ from magnetar.rules.transaction.pending_ack import PendingAcks
 ID = TransactionId(0, 1)
 
 
-@dataclass(frozen=True)
 class Nothing:
     """Is acknowledged for good."""
 
-    mark_delete: Position = Position(1, -1)
+    mark_delete: Final = Position(1, -1)
 
     def is_acknowledged(self, ledger_id: int, entry_id: int) -> bool:
         return False

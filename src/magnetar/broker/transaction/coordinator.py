@@ -74,6 +74,21 @@ class Participants(Protocol):
         """
 
 
+@dataclass(slots=True)
+class Applied:
+    """Outcomes of one kind that participants were given."""
+
+    count: int = 0
+    total_ns: int = 0
+    """How long they took until their readers saw it."""
+    failed: int = 0
+    """Times that one could not be given it; it is tried again."""
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.total_ns += round(seconds * 1e9)
+
+
 class Counters:
     """What happened since the coordinator was loaded."""
 
@@ -82,14 +97,9 @@ class Counters:
         self.committed = 0
         self.aborted = 0
         self.timed_out = 0
-        self.commits_failed = 0
-        """Times that a participant could not be given an outcome; it is tried again."""
-        self.aborts_failed = 0
+        self.commits: Final = Applied()
+        self.aborts: Final = Applied()
         self.latencies: Final = [0] * (len(LATENCIES_MS) + 1)
-
-    def count_failed(self, is_commit: bool) -> None:
-        self.commits_failed += is_commit
-        self.aborts_failed += not is_commit
 
     def count_ended(self, is_commit: bool, duration_ms: int) -> None:
         self.committed += is_commit
@@ -366,11 +376,15 @@ class LiveCoordinator:
     async def _tell_one(self, topic: str, transaction: Transaction) -> Awaitable[None] | None:
         backoff = Backoff(0.05, 5.0, self._clock.chance)
         is_commit = transaction.status.is_commit
+        applied = self.counters.commits if is_commit else self.counters.aborts
+        started_s = self._clock.monotonic()
         while True:
             try:
-                return await self._participants.end(topic, transaction.id, is_commit=is_commit)
+                durable = await self._participants.end(topic, transaction.id, is_commit=is_commit)
+                applied.add(self._clock.monotonic() - started_s)
+                return durable
             except BrokerError as failure:
-                self.counters.count_failed(is_commit)
+                applied.failed += 1
                 _log.warning(
                     "participant not reached",
                     transaction=str(transaction.id),
