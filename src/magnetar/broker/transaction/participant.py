@@ -402,6 +402,7 @@ class Participant:
             )
         stored = self.journal.append(*records)
         self._settling.pop(id_, None)
+        self._snapshot_if_due(self.journal)
         await stored
 
     async def drop_subscription(self, name: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from magnetar.broker.scalable.controller import Controller
@@ -90,6 +92,37 @@ def test_a_transaction_spans_a_split_and_a_merge(is_commit: bool) -> None:
                     client.ack(number + 1, delivery.position)
         await until(lambda: client.count(BaseCommand.REACHED_END_OF_TOPIC) == 3)
         assert len(texts(client, 4)) == (4 if is_commit else 0)
+
+    run_enabled(body)
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("steps", range(0, 40, 8))
+def test_a_split_on_the_way_of_an_outcome_loses_nothing(is_commit: bool, steps: int) -> None:
+    """It begins when the commit or the abort is so many steps old."""
+
+    async def body(place: Place) -> None:
+        controller, client = await open_topic(place, 1)
+        await read(client, name_of(controller, 0), 1)
+        id_ = await client.begin()
+        for number in range(3):
+            await write(client, id_, name_of(controller, 0), 10 + number)
+        ending = asyncio.ensure_future(client.end(id_, commit=is_commit))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await controller.changes.split(SegmentId(0))
+        assert await ending is None
+        expected = ["m10", "m11", "m12"] if is_commit else []
+        await until(lambda: texts(client, 1) == expected)
+        for delivery in await client.get(1, len(expected)):
+            client.ack(1, delivery.position)
+        await until(lambda: client.count(BaseCommand.REACHED_END_OF_TOPIC) == 1)
+        later = await client.begin()
+        for number in (1, 2):
+            await write(client, later, name_of(controller, number), 20 + number)
+            await read(client, name_of(controller, number), number + 1)
+        await client.commit(later)
+        await until(lambda: texts(client, 3) == [*expected, "m21", "m22"])
 
     run_enabled(body)
 

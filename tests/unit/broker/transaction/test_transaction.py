@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from magnetar.broker.ownership import Owner
+from magnetar.broker.stats import topic_stats
 from magnetar.broker.transaction.service import TransactionService
+from magnetar.broker.transaction.watch import AssignmentFeed, AssignmentWatches
 from magnetar.model.position import Position
-from magnetar.model.transaction import TransactionId
+from magnetar.model.transaction import ASSIGN_TOPIC, TransactionId
 from magnetar.rules.transaction.coordinator import RESERVED_AT_ONCE
 from magnetar.wire.command import (
     BaseCommand,
@@ -137,6 +141,43 @@ def test_a_watch_gets_all_coordinators_at_once_and_nothing_after_its_close() -> 
         await place.service.transactions.assignment_feed.look()
         await settle()
         assert client.count(BaseCommand.WATCH_TC_ASSIGNMENTS_UPDATE) == 1
+
+    run_enabled(body)
+
+
+def test_a_watch_is_told_of_changes_and_again_until_every_coordinator_has_an_owner() -> None:
+    async def body(place: Place) -> None:
+        client = TransactionClient(place.service)
+        here = await place.service.ownership.owner_of(ASSIGN_TOPIC.partition(0))
+        there = replace(here, service_url="pulsar://there:6650")
+        owners = {0: here}
+
+        async def count() -> int:
+            return 2
+
+        async def assignments() -> dict[int, Owner]:
+            return owners
+
+        feed = AssignmentFeed(count, assignments)
+        await feed.open(client._connection.attached(AssignmentWatches), 7)
+
+        async def told() -> list[dict[int, str]]:
+            await feed.look()
+            await settle()
+            updates = client.received(BaseCommand.WATCH_TC_ASSIGNMENTS_UPDATE)
+            snapshots = (each.watchTcAssignmentsUpdate.snapshot for each in updates)
+            return [
+                {each.tc_id: each.broker_service_url for each in snapshot.assignments}
+                for snapshot in snapshots
+            ]
+
+        partial = {0: here.service_url}
+        assert await told() == [partial, partial], "the first at once, and again"
+        owners[1] = here
+        assert (await told())[2:] == [{0: here.service_url, 1: here.service_url}]
+        assert len(await told()) == 3, "nothing is news"
+        owners[0] = there
+        assert (await told())[3:] == [{0: there.service_url, 1: here.service_url}]
 
     run_enabled(body)
 
@@ -359,20 +400,23 @@ def test_expiry_and_clearing_leave_what_is_not_committed_yet() -> None:
 def test_compaction_takes_nothing_of_open_and_aborted_transactions() -> None:
     async def body(place: Place) -> None:
         client = await attach(place)
-        await client.publish("first", key="k")
+        first = await client.publish("first", key="k")
         gone, open_ = await open_transaction(client), await open_transaction(client)
-        await client.write(gone, "gone")
+        await client.write(gone, "gone", key="k")
         await client.abort(gone)
-        await client.write(open_, "open")
+        written = await client.write(open_, "open", key="k")
         topic = await place.topic(TOPIC)
-        await topic.compactor.start()
-        await until(lambda: topic.compactor.status()["status"] == "SUCCESS")
-        view = topic.compactor.compacted
-        assert view is not None and len(view.positions) == 1
-        assert view.horizon < topic.buffer.open[open_].ranges[0][:2]
+
+        async def compact() -> list[Position]:
+            before = topic.compactor.compacted
+            await topic.compactor.start()
+            await until(lambda: topic.compactor.compacted is not before)
+            assert topic.compactor.compacted is not None
+            return list(topic.compactor.compacted.positions)
+
+        assert await compact() == [first]
         await client.commit(open_)
-        await topic.compactor.start()
-        await until(lambda: topic.compactor.status()["status"] == "SUCCESS")
+        assert await compact() == [written]
 
     run_enabled(body)
 
@@ -380,11 +424,16 @@ def test_compaction_takes_nothing_of_open_and_aborted_transactions() -> None:
 def test_the_stats_of_a_topic_count_transactions() -> None:
     async def body(place: Place) -> None:
         client = await attach(place)
-        ids = [await open_transaction(client) for _ in range(3)]
+        ids = [await open_transaction(client) for _ in range(6)]
+        for number, id_ in enumerate(ids):
+            await client.write(id_, "x", sequence=number)
         await client.commit(ids[0])
-        await client.abort(ids[1])
-        buffer = (await place.topic(TOPIC)).buffer
-        assert (len(buffer.open), buffer.counts.committed, buffer.counts.aborted) == (1, 1, 1)
+        for id_ in ids[1:3]:
+            await client.abort(id_)
+        stats = topic_stats(await place.topic(TOPIC))
+        names = ("ongoingTxnCount", "committedTxnCount", "abortedTxnCount")
+        assert [stats[name] for name in names] == [3, 1, 2]
+        assert stats["subscriptions"]["s"]["msgBacklog"] == 4, "what was aborted is none"
 
     run_enabled(body)
 

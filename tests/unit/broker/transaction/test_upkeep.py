@@ -110,16 +110,51 @@ def test_a_load_reads_the_last_snapshot_and_what_follows() -> None:
     run_enabled(body)
 
 
-def test_a_journal_that_has_grown_is_replaced_by_a_snapshot() -> None:
+@pytest.mark.parametrize("acknowledges", [True, False])
+def test_journals_that_have_grown_are_replaced_by_snapshots(acknowledges: bool) -> None:
+    """Of the coordinator and of the topic, by the next transaction, whatever it does."""
+
     async def body(place: Place) -> None:
-        live = await place.service.transactions.coordinator(0)
-        journal = live.journal
-        for number in range(4):
+        client = await attach(place)
+        await transact(client, "first", is_commit=True)
+        part, live = await participant(place), await place.service.transactions.coordinator(0)
+        journals = [live.journal, part.journal]
+        for journal in journals:
+            assert journal is not None
+            for number in range(4):
+                assert not journal.is_snapshot_due
+                await journal.append(Finished(number, True, 0, "x" * (1 << 20)))
+            assert journal.is_snapshot_due
+        id_ = await client.begin()
+        if acknowledges:
+            assert await client.add_subscription(id_, "s") is None
+        else:
+            assert await client.add_topic(id_) is None
+        await client.commit(id_)
+        for journal in journals:
+            assert journal is not None
+            log = journal.log
+            await until(lambda log=log: log.sequence.total_bytes < 1000)  # type: ignore[misc]
             assert not journal.is_snapshot_due
-            await journal.append(Finished(number, True, 0, "x" * (1 << 20)))
-        assert journal.is_snapshot_due
-        await journal.snapshot(live.state.records)
-        assert not journal.is_snapshot_due and journal.log.sequence.total_bytes < 1000
+
+    run_enabled(body)
+
+
+def test_a_coordinator_that_has_grown_is_loaded_from_its_snapshot() -> None:
+    async def body(place: Place) -> None:
+        client = await attach(place)
+        ids = [await transact(client, f"m{n}", is_commit=n % 2 == 0) for n in range(4)]
+        left = await client.begin()
+        assert await client.add_topic(left) is None
+        live = await place.service.transactions.coordinator(0)
+        await until(lambda: list(live.state.transactions) == [left.least])
+        await live.journal.append(Finished(0, True, 0, "x" * (5 << 20)))
+        await client.abort(await client.begin())
+        await until(lambda: live.journal.log.sequence.total_bytes < 5000)
+        await live.close()
+        again = await place.service.transactions.coordinator(0)
+        assert list(again.state.transactions) == [left.least]
+        assert [again.state.ended[each.least].is_commit for each in ids] == [True, False] * 2
 
     run_enabled(body)
 
@@ -535,7 +570,7 @@ def test_metrics_count_transactions_by_the_subscriptions_on_which_they_acknowled
         text = await render_metrics(place.service)
         labels = f'cluster="standalone",namespace="shop/eu",topic="{TOPIC}",subscription="s"'
         for name in ("committed", "aborted"):
-            assert f'pulsar_txn_tp_{name}_count{{{labels},status="succeed"}} 1' in text
+            assert f'pulsar_txn_tp_{name}_count_total{{{labels},status="succeed"}} 1' in text
         assert (
             'pulsar_txn_tb_client_pending_requests{cluster="standalone",coordinator_id="0"} 0'
             in text
@@ -563,6 +598,10 @@ def test_metrics_count_transactions_by_their_outcome() -> None:
             ("aborted_total", 2),
             ("timeout_total", 1),
             ("execution_latency_le_10", 2),
+            ("tb_client_commit_latency_count", 1),
+            ("tb_client_abort_latency_count", 1),
+            ("tb_client_abort_latency_sum", 0),
+            ("tb_client_commit_failed_total", 0),
         ):
             assert f"pulsar_txn_{name}{labels} {value}" in text, name
 

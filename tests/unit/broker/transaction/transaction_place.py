@@ -97,10 +97,13 @@ class TransactionClient(Client):
         *,
         producer_id: int = 1,
         sequence: int = 0,
+        key: str = "",
         in_metadata: bool = True,
     ) -> Position | int:
         """Where the message stands, or why it was refused."""
         metadata = MessageMetadata(producer_name="p", sequence_id=sequence, publish_time=1)
+        if key:
+            metadata.partition_key = key
         if in_metadata:
             metadata.txnid_most_bits, metadata.txnid_least_bits = id_
         send = CommandSend(
