@@ -1,7 +1,7 @@
 """A broker dies at each single write of a transaction, before it and after it.
 
 The next broker finds it committed as a whole or aborted as a whole: on both topics and on the
-subscription; and committed when the client was told so.
+subscriptions, whatever kind of acknowledgement; and committed when the client was told so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from magnetar.errors import MagnetarError
 from magnetar.model.transaction import TransactionId
 from tests.crash.world import World
 from tests.unit.broker.broker_place import until
-from tests.unit.broker.traffic import SHARED, TOPIC
+from tests.unit.broker.traffic import EXCLUSIVE, SHARED, TOPIC
 from tests.unit.broker.transaction.transaction_place import ENABLED, TransactionClient
 
 OTHER = "persistent://shop/eu/bills"
@@ -23,11 +23,14 @@ SLOW_S = 20.0
 
 
 async def furnish(world: World) -> tuple[TransactionClient, list[tuple[int, int]]]:
-    """Two topics that have seen transactions, and two messages to be acknowledged by one."""
+    """Two topics that have seen transactions, and two messages and a batch to be acknowledged by
+    one.
+    """
     client = TransactionClient(world.service)
     await client.produce(TOPIC)
     await client.produce(OTHER, producer_id=2)
     await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
+    await client.subscribe(TOPIC, "all", EXCLUSIVE, consumer_id=2)
     for is_commit, text in ((True, "kept"), (False, "gone")):
         id_ = await client.begin()
         for topic in (TOPIC, OTHER):
@@ -36,7 +39,9 @@ async def furnish(world: World) -> tuple[TransactionClient, list[tuple[int, int]
         await client.write(id_, text, producer_id=2)
         assert await client.end(id_, commit=is_commit) is None
     await client.publish("input")
-    found = await client.get(1, 2)
+    await client.publish_batch(["a", "b", "c"])
+    found = await client.get(1, 3)
+    await client.get(2, 3)
     return client, [each.position for each in found]
 
 
@@ -44,8 +49,12 @@ async def transact(
     client: TransactionClient, inputs: list[tuple[int, int]], *, is_commit: bool, done: list[str]
 ) -> None:
     id_: TransactionId = await client.begin()
-    assert await client.add_subscription(id_, "s") is None
-    assert await client.ack_in(id_, 1, *inputs) is None
+    *single, batch = inputs
+    for name in ("s", "all"):
+        assert await client.add_subscription(id_, name) is None
+    assert await client.ack_in(id_, 1, *single) is None
+    assert await client.ack_in(id_, 1, batch, remaining=0b100, size=3) is None
+    assert await client.ack_in(id_, 2, batch, cumulative=True) is None
     for producer_id, topic in ((1, TOPIC), (2, OTHER)):
         assert await client.add_topic(id_, topic) is None
         for text in ("new 1", "new 2"):
@@ -55,24 +64,35 @@ async def transact(
         done.append("ended")
 
 
-async def check(world: World, *, is_commit: bool, done: list[str]) -> None:
+async def check(world: World, batch: tuple[int, int], *, is_commit: bool, done: list[str]) -> None:
     client = TransactionClient(world.service)
     for consumer_id, topic in ((1, TOPIC), (2, OTHER)):
         await client.subscribe(topic, "judge", SHARED, consumer_id=consumer_id)
     await client.subscribe(TOPIC, "s", SHARED, consumer_id=3)
+    await client.subscribe(TOPIC, "all", EXCLUSIVE, consumer_id=4)
     await client.produce(TOPIC)
     await client.produce(OTHER, producer_id=2)
     for producer_id in (1, 2):
         await client.publish("last", producer_id=producer_id)
-    for consumer_id in (1, 2, 3):
+    for consumer_id in (1, 2, 3, 4):
         await until(lambda at=consumer_id: "last" in client.texts(at))  # type: ignore[misc]
-    orders, bills, inputs = (client.texts(each) for each in (1, 2, 3))
+
+    def seen(consumer_id: int) -> list[str]:
+        """Of the batch, which of its messages are left; None: all."""
+        return [
+            f"batch {each.remaining}" if each.position == batch else each.payload.decode()
+            for each in client.deliveries(consumer_id)
+        ]
+
+    orders, bills, inputs, stream = map(seen, (1, 2, 3, 4))
     assert "gone" not in orders + bills
     is_whole = "new 1" in orders
     new = ["new 1", "new 2"] if is_whole else []
-    assert orders == ["kept", "input", *new, "last"]
+    old = ["kept", "input", "batch None"]
+    assert orders == [*old, *new, "last"]
     assert bills == ["kept", *new, "last"]
-    assert inputs == ([*new, "last"] if is_whole else ["kept", "input", "last"])
+    assert inputs == (["batch 4", *new, "last"] if is_whole else [*old, "last"])
+    assert stream == ([*new, "last"] if is_whole else [*old, "last"])
     if not is_commit:
         assert not is_whole
     elif "ended" in done:
@@ -110,7 +130,7 @@ def test_a_transaction_is_whole_wherever_the_broker_dies(is_commit: bool, after:
         await world.crash()
         world.clock.pass_s(3600)
         await world.boot(**ENABLED)
-        await check(world, is_commit=is_commit, done=done)
+        await check(world, inputs[-1], is_commit=is_commit, done=done)
         await world.crash()
         return is_dead
 
