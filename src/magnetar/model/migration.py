@@ -44,6 +44,8 @@ def lock_path(topic: TopicName) -> str:
 
 def parse_lock_path(path: str) -> TopicName | None:
     """The topic whose lock stands there; None for every other path."""
+    if not path.startswith(f"{LOCKS}/"):
+        return None  # the directory of all locks goes with the last of them
     parts = path.removeprefix(f"{LOCKS}/").split("/")
     if len(parts) != 3:
         return None
