@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.errors import LockBusy, StoreUnavailable
+from magnetar.errors import LockBusy, StoreClosed, StoreUnavailable
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.election import Election, ElectionState
 from magnetar.metadata.lock import Locks, LockState
@@ -366,6 +366,28 @@ def test_an_election_without_an_answer_from_the_store_times_out() -> None:
         store.reconnect()
         assert await election.elect() is ElectionState.LEADING
         await election.close()
+        await store.close()
+
+    asyncio.run(body())
+
+
+def test_who_waits_for_a_candidate_that_is_closed_waits_no_longer() -> None:
+    async def body() -> None:
+        store = MemoryStore(MemoryTree(SystemClock()))
+        store.disconnect()
+        election = Election(store, "/leader", b"me", clock=SYSTEM)
+        waiting = asyncio.gather(
+            election.elect(timeout_s=1_000),
+            election.leader(timeout_s=1_000),
+            return_exceptions=True,
+        )
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await election.close()
+            elected, leader = await waiting
+        assert elected is ElectionState.NO_LEADER
+        assert isinstance(leader, StoreClosed)
+        assert await election.elect() is ElectionState.NO_LEADER
         await store.close()
 
     asyncio.run(body())

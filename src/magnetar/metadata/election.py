@@ -66,7 +66,9 @@ class Election:
         self._state = ElectionState.NO_LEADER
         self._leader: bytes | None = None
         self._term = Term(0)
+        self._is_closed = False
         self._settled = asyncio.Event()
+        """There is a leader, or this candidate is closed and will not know one."""
         self._cancels = (
             store.watch(path, self._on_record),
             store.watch_session(self._on_session),
@@ -86,7 +88,7 @@ class Election:
         return self._leader
 
     async def elect(self, *, timeout_s: float = _SETTLE_S) -> ElectionState:
-        """Take part from now on; return once there is a leader."""
+        """Take part from now on; return once there is a leader, or `close` was called."""
         self._reconciler.request()
         await self._wait(timeout_s)
         return self._state
@@ -94,11 +96,14 @@ class Election:
     async def leader(self, *, timeout_s: float = _SETTLE_S) -> bytes:
         """The leader's proposal; waits for an election under way."""
         await self._wait(timeout_s)
-        assert self._leader is not None  # set before the event
+        if self._leader is None:
+            raise StoreClosed(f"The candidate for {self._path} is closed")
         return self._leader
 
     async def close(self) -> None:
-        """Stop taking part and give leadership up."""
+        """Stop taking part and give leadership up; callers that wait for the outcome return."""
+        self._is_closed = True
+        self._settled.set()
         for cancel in self._cancels:
             cancel()
         self._reconciler.close()
@@ -165,7 +170,7 @@ class Election:
     def _become(self, state: ElectionState, leader: bytes | None) -> None:
         changed = state is not self._state
         self._state, self._leader = state, leader
-        if state is ElectionState.NO_LEADER:
+        if state is ElectionState.NO_LEADER and not self._is_closed:
             self._settled.clear()
         else:
             self._settled.set()

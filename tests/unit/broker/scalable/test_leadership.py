@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -89,6 +90,25 @@ def test_a_deposed_leader_knows_that_it_is_none_and_reads_all_anew_when_it_leads
         await until(lambda: first.leadership.is_leading)
         assert len(first.layout.active) == 2
         assert set(first.subscriptions.registry.records) == {"while away"}
+
+    run_pair(body)
+
+
+def test_a_call_that_waits_for_a_controller_which_ends_is_sent_elsewhere_at_once() -> None:
+    """As when the bundle of its topic is unloaded while the metadata store is away."""
+
+    async def body(pair: Pair) -> None:
+        await pair.first.scalable.create_topic(TOPIC)
+        first = await pair.first.scalable.controller(TOPIC)
+        pair.stores[0].disconnect()
+        pair.stores[0].expire()
+        waiting = asyncio.ensure_future(first.leadership.ready())
+        await asyncio.sleep(0)
+        await first.leadership.close()
+        async with asyncio.timeout(10):
+            with pytest.raises(NoOwner, match="controlled by no broker"):
+                await waiting
+        pair.stores[0].reconnect()
 
     run_pair(body)
 
