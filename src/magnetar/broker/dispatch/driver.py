@@ -12,7 +12,13 @@ from magnetar.broker.dispatch.backlog import Backlog
 from magnetar.broker.dispatch.view import EntryView
 from magnetar.broker.limiter import RateLimiter
 from magnetar.broker.topic_host import TopicHost
-from magnetar.errors import BrokerError, EntryNotFound, LedgerCorrupt, LedgerNotFound
+from magnetar.errors import (
+    BookieUnavailable,
+    BrokerError,
+    EntryNotFound,
+    LedgerCorrupt,
+    LedgerNotFound,
+)
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 from magnetar.rules.dispatch.action import Action, Announce, Deliver, Moment, Read, Rewind, Sleep
@@ -30,6 +36,10 @@ _READ_RETRY_S: Final = 1.0
 _DAMAGE_RETRY_S: Final = 60.0
 _DAMAGE_ADVICE: Final = (
     "bring it back, or pass it: autoSkipNonRecoverableData, or a reset behind it"
+)
+# What its bookies may have is not lost, so nothing passes it by itself.
+_ABSENCE_ADVICE: Final = (
+    "it is read when its bookies are back; if they are gone for good, pass it by a reset behind it"
 )
 _TURN_READS_MAX: Final = 100
 _UNLIMITED: Final = 1_000_000
@@ -256,7 +266,7 @@ class Driver:
             subscription=self._subscription.name,
             at=str(read.position),
             reason=failure.sentence,
-            advice=_DAMAGE_ADVICE if is_damage else "none needed: it is read again",
+            advice=_advise(failure, is_damage=is_damage),
         )
         if not is_damage:
             self._clock.call_later(_READ_RETRY_S, self._read_again, read)
@@ -320,3 +330,11 @@ def _announce(consumer: Consumer, is_active: bool) -> None:
     if consumer.connection.protocol_version >= 12:
         change = CommandActiveConsumerChange(consumer_id=consumer.id, is_active=is_active)
         consumer.connection.send_command(make_command(change))
+
+
+def _advise(failure: BrokerError, *, is_damage: bool) -> str:
+    if is_damage:
+        return _DAMAGE_ADVICE
+    if isinstance(failure, BookieUnavailable):
+        return _ABSENCE_ADVICE
+    return "none needed: it is read again"

@@ -164,9 +164,10 @@ class LedgerRecovery:
 
         await self._around.ask_until(covered, [ask(*each) for each in enumerate(segment.bookies)])
         if not covered():
+            silent = [each for number, each in enumerate(segment.bookies) if number not in answers]
             raise BookieUnavailable(
                 f"ledger {self._ledger} cannot be recovered: {len(answers)} of"
-                f" {len(segment.bookies)} bookies answer"
+                f" {len(segment.bookies)} bookies answer; bring back {', '.join(silent)}"
             )
         return max(answers.values())
 
@@ -199,9 +200,10 @@ class LedgerRecovery:
             lambda: judge() is not Finding.OPEN, [ask(each) for each in members]
         )
         if judge() is Finding.UNDECIDED:
+            silent = [segment.bookies[each] for each in members if answers.get(each) is None]
             raise BookieUnavailable(
                 f"ledger {self._ledger} cannot be recovered: entry {entry} may be on bookies that"
-                " do not answer"
+                f" do not answer; bring back {', '.join(silent)}"
             )
         return found[0] if found else None
 
