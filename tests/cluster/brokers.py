@@ -9,14 +9,15 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from kazoo.client import KazooClient
-
 from magnetar.client.admin import AdminClient
 from magnetar.errors import MagnetarError
-from magnetar.testing.bookkeeper import BookieCluster
+from magnetar.ledger.backends.bookkeeper.catalogue import format_path
+from magnetar.model.bookie import LEDGERS
+from magnetar.testing.bookkeeper import BookieCluster, zookeeper_client
 from magnetar.testing.broker import HOST, Setting
 from magnetar.testing.member import ClusterBroker
 from magnetar.testing.server import Server
+from magnetar.wire.bookkeeper import LedgerMetadata, decode_ledger
 from tests.cluster.workload import await_true
 
 SESSION_MS = 3_000
@@ -149,13 +150,14 @@ class BrokerCluster(Members, Server):
 
     def read(self, path: str) -> bytes | None:
         """A record of the brokers' part of the tree."""
-        client = KazooClient(self.bookies.zookeeper.hosts + self.root)
-        client.start()
-        try:
+        with zookeeper_client(self.bookies.zookeeper.hosts + self.root) as client:
             return bytes(client.get(path)[0]) if client.exists(path) else None
-        finally:
-            client.stop()
-            client.close()
+
+    def read_ledger(self, ledger: int) -> LedgerMetadata:
+        """What BookKeeper's own clients read of a ledger."""
+        path = f"{LEDGERS}/{format_path(ledger, is_long=False)}"
+        with zookeeper_client(self.bookies.zookeeper.hosts) as client:
+            return decode_ledger(path, client.get(path)[0])
 
 
 def _lookup(broker: ClusterBroker, topic: str) -> int:

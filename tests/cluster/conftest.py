@@ -9,11 +9,12 @@ that a roll-over is under way in all of them:
 | ------------------- | ---------------- | --------------------- | ------------ | ------------ |
 | owner               | fault_broker     | fault_scalable        | fault_broker | fault_broker |
 | controller's broker | fault_scalable   | fault_scalable        | fault_broker | fault_broker |
-| a bookie            | fault_bookie     | fault_bookie          | fault_bookie | ledger       |
+| a bookie            | fault_bookie     | fault_bookie          | fault_bookie | fault_bookie |
 | leader of ZooKeeper | fault_bookie     | fault_bookie          | fault_bookie | fault_bookie |
 
 SIGSTOP beyond the session: fault_broker, fault_bookie, fault_zookeeper. A full disk, and a bookie
-that an empty one replaces: fault_bookie. Two brokers that both believe: fault_broker.
+that an empty one replaces, with what it alone had: fault_bookie. Two brokers that both believe:
+fault_broker.
 """
 
 from __future__ import annotations

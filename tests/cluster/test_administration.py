@@ -4,25 +4,8 @@ from __future__ import annotations
 
 import json
 
-from kazoo.client import KazooClient
-
 from magnetar import PulsarClient
-from magnetar.ledger.backends.bookkeeper.catalogue import format_path
-from magnetar.model.bookie import LEDGERS
-from magnetar.wire.bookkeeper import LedgerMetadata, decode_ledger
 from tests.cluster.brokers import NAMESPACE, BrokerCluster
-
-
-def read_ledger(brokers: BrokerCluster, ledger: int) -> LedgerMetadata:
-    """What BookKeeper's own clients read of a ledger."""
-    path = f"{LEDGERS}/{format_path(ledger, is_long=False)}"
-    client = KazooClient(brokers.bookies.zookeeper.hosts)
-    client.start()
-    try:
-        return decode_ledger(path, client.get(path)[0])
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_the_persistence_of_a_namespace_and_of_a_topic_says_how_many_bookies_keep_an_entry(
@@ -48,7 +31,7 @@ def test_the_persistence_of_a_namespace_and_of_a_topic_says_how_many_bookies_kee
                 admin.topics.create(topic)
                 admin.topic_policies.set(topic, "persistence", persistence(1, 1, 1))
             with client.producer(topic) as producer:
-                found[name] = read_ledger(brokers, producer.send(b"kept").ledger_id)
+                found[name] = brokers.read_ledger(producer.send(b"kept").ledger_id)
     assert [each.ack_quorum for each in found.values()] == [2, 1]
     assert [each.write_quorum for each in found.values()] == [3, 1]
     assert [len(each.segments[0].bookies) for each in found.values()] == [3, 1]
