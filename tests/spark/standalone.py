@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -109,9 +108,6 @@ class StandaloneCluster:
                 user=USERS[number],
             )
 
-    def await_workers(self) -> None:
-        await_true(lambda: self._alive() == WORKERS, lambda: "the workers did not register")
-
     def _run(
         self,
         name: str,
@@ -138,10 +134,6 @@ class StandaloneCluster:
             "PYSPARK_PYTHON": sys.executable,
         }
         self._processes.start(name, command, env=env)
-
-    def _alive(self) -> int:
-        text = get(f"http://{HOST}:{self._web_port}/json/")
-        return 0 if text is None else int(json.loads(text)["aliveworkers"])
 
     def executors(self) -> list[int]:
         found = []

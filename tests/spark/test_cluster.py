@@ -36,6 +36,7 @@ STEP = "2KB"
 FAST = {"max_pending_messages": COUNT, "batching": BatchingPolicy(max_messages=100)}
 SETTINGS = {
     "spark.executor.memory": "700m",
+    "spark.databricks.delta.snapshotPartitions": "1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
@@ -93,15 +94,11 @@ def test_a_topic_goes_to_a_table_and_back_exactly_once_whatever_is_killed(
         cluster, store = StandaloneCluster(processes, [broker_home]), ObjectStore(processes)
         with MagnetarBroker(data=broker_home / "data") as broker:
             connection = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
+            store.make_bucket()
             with AdminClient(broker.admin_url) as admin:
                 for topic in (source, copied, target):
                     admin.scalable_topics.create(topic)
                     admin.scalable_topics.create_subscription(topic, "keeps-everything")
-                publish(broker.service_url, source, range(COUNT // 2), key_of, **FAST)
-                admin.scalable_topics.split(source, 0)
-            publish(broker.service_url, source, range(COUNT // 2, COUNT), key_of, **FAST)
-            cluster.await_workers()
-            store.make_bucket()
             driver = Driver(processes, SETTINGS | store.settings, capsys)
             where = ["--url", broker.service_url, "--admin-url", broker.admin_url]
             table = ["--format", "delta", *where]
@@ -129,7 +126,12 @@ def test_a_topic_goes_to_a_table_and_back_exactly_once_whatever_is_killed(
                 await_true(lambda: count_commits() >= seen + commits, driver.explain)
                 await_true(lambda: count_rows() > rows, driver.explain)
 
+            # Whoever starts last waits for the others: they all do so side by side.
             running = driver.start(given, "--master", cluster.url)
+            publish(broker.service_url, source, range(COUNT // 2), key_of, **FAST)
+            with AdminClient(broker.admin_url) as admin:
+                admin.scalable_topics.split(source, 0)
+            publish(broker.service_url, source, range(COUNT // 2, COUNT), key_of, **FAST)
             await_progress(2)
             os.kill(cluster.executors()[0], signal.SIGKILL)
             await_progress(1)
