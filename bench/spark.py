@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from bench.gauge import median
 from bench.spark_memory import measure_memory
 from bench.spark_side import TOPIC, fill, read_official
 from bench.spark_sink import measure_sink, timed
@@ -71,19 +72,23 @@ class TupleSource(MagnetarSource):
 
 
 class NothingReader(DataSourceReader):
-    """Arrow batches that are there already: what Spark itself takes."""
+    """Arrow batches that are there already: what Spark itself takes. With keys they are the rows
+    that the other readers give; without, it has a column less to look into.
+    """
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, *, has_keys: bool) -> None:
         self._rows = rows
+        self._has_keys = has_keys
 
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(0), InputPartition(1)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         size = 50_000
+        keys = [b"k%d" % (n % 1000) if self._has_keys else None for n in range(size)]
         batch = pa.RecordBatch.from_arrays(
             [
-                pa.nulls(size, pa.binary()),
+                pa.array(keys, pa.binary()),
                 pa.array([b"v" * 100] * size, pa.binary()),
                 pa.array(range(size), pa.timestamp("us", tz="UTC")),
                 pa.array(range(size), pa.int64()),
@@ -117,7 +122,7 @@ class NothingSource(DataSource):
         return SCHEMA
 
     def reader(self, schema: Any) -> NothingReader:
-        return NothingReader(int(self.options["rows"]))
+        return NothingReader(int(self.options["rows"]), has_keys="keys" in self.options)
 
 
 def drain(frame: DataFrame) -> None:
@@ -125,8 +130,14 @@ def drain(frame: DataFrame) -> None:
 
 
 def measure_reads(
-    spark: SparkSession, broker: MagnetarBroker, options: dict[str, str], count: int, size: int
+    spark: SparkSession,
+    broker: MagnetarBroker,
+    options: dict[str, str],
+    count: int,
+    size: int,
+    repeat: int,
 ) -> dict[str, Any]:
+    """Readers of Arrow batches take turns, and the median of each counts."""
     with AdminClient(broker.admin_url) as admin:
         admin.topics.create_partitioned(f"persistent://{TOPIC}", 2)
         fill(broker, count, size)
@@ -138,28 +149,35 @@ def measure_reads(
         "spark_wire": ("magnetar", {"directRead": "never"}),
         "spark_tuples": ("magnetar_tuples", {}),
     }
-    spent = {"official_client": official}
-    for name, (form, more) in reads.items():
-        frame = (
-            spark.read.format(form)
-            .options(**options, topic=TOPIC, taskBytes=str(max(1 << 20, count * size // 2)))
-            .options(**more)
-            .schema(SCHEMA)
-            .load()
-        )
-        assert frame.count() == count
-        spent[name] = timed(lambda frame=frame: drain(frame))  # type: ignore[misc]
-    nothing = spark.read.format("nothing_arrow").option("rows", count).load()
-    drain(nothing)
-    spent["nothing_arrow"] = timed(lambda: drain(nothing))
+    frames = {
+        name: spark.read.format(form)
+        .options(**options, topic=TOPIC, taskBytes=str(max(1 << 20, count * size // 2)))
+        .options(**more)
+        .schema(SCHEMA)
+        .load()
+        for name, (form, more) in reads.items()
+    }
+    tuples = frames.pop("spark_tuples")
+    assert frames["spark_files"].count() == count
+    nothing = spark.read.format("nothing_arrow").option("rows", count)
+    frames["nothing_arrow"] = nothing.load()
+    frames["nothing_arrow_keys"] = nothing.option("keys", "true").load()
+    turns: dict[str, list[float]] = {name: [] for name in frames}
+    for _ in range(repeat + 1):  # the first one warms up
+        for name, frame in frames.items():
+            turns[name].append(timed(lambda frame=frame: drain(frame)))  # type: ignore[misc]
+    spent = {name: median(each[1:]) for name, each in turns.items()}
+    spent |= {"official_client": official, "spark_tuples": timed(lambda: drain(tuples))}
     rates = {name: round(count / seconds) for name, seconds in spent.items()}
     best = rates["spark_files"]
     return {
         "messages": count,
         "per_s": rates,
+        "spent_s": {name: [round(one, 2) for one in each] for name, each in turns.items()},
         "files_to_tuples": round(best / rates["spark_tuples"], 2),
         "files_to_official": round(best / rates["official_client"], 2),
         "files_to_nothing": round(best / rates["nothing_arrow"], 2),
+        "files_to_same_rows": round(best / rates["nothing_arrow_keys"], 2),
     }
 
 
@@ -167,7 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=200_000, help="5000000 for the full run")
     parser.add_argument("--sink-rows", type=int, help="as many as --messages unless given")
-    parser.add_argument("--repeat", type=int, default=3, help="turns of the sink's measure")
+    parser.add_argument("--repeat", type=int, default=3, help="turns of reads and the sink")
     parser.add_argument("--batches", type=int, default=20, help="over one segment and over 64")
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each streaming measure")
@@ -197,7 +215,9 @@ def main() -> None:
     with MagnetarBroker(set=kept) as broker:
         where = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
         if "read" in given.only:
-            result["read"] = measure_reads(spark, broker, where, given.messages, given.size)
+            result["read"] = measure_reads(
+                spark, broker, where, given.messages, given.size, given.repeat
+            )
         if "typed" in given.only:
             result["typed"] = measure_typed(spark, where, given.messages, given.repeat)
         if "segments" in given.only:
