@@ -9,7 +9,7 @@ ARGS ?=
 RUNS ?= 5
 SECONDS ?= 3600
 
-.PHONY: help setup run cluster java-clients spark-jars bookkeeper apache console console-tools release release-tools screenshots site test flaky explore lint format bench demo demo-crash lock clean
+.PHONY: help setup run cluster java-clients spark-jars bookkeeper apache console console-tools release release-tools screenshots site site-tools test flaky explore lint format bench demo demo-crash lock clean
 
 help:
 	@echo "make setup   create $(VENV) with all extras, at the locked versions"
@@ -47,7 +47,7 @@ cluster: setup
 # Each test runs once, and a test that fails fails the run. Three workers keep two cores busy: many
 # tests wait for servers that start, die or let a session end.
 TESTS := -n 3 --dist loadgroup
-test: setup java-clients spark-jars bookkeeper apache console-tools release-tools
+test: setup java-clients spark-jars bookkeeper apache console-tools release-tools site-tools
 	$(BIN)/python -m pytest -q $(TESTS) $(ARGS)
 
 flaky: setup java-clients spark-jars bookkeeper apache console-tools
@@ -85,8 +85,11 @@ release-tools:
 release: setup release-tools
 	$(BIN)/python tools/build_release.py
 
-site:
-	@PYTHON='$(PYTHON)' tools/site/build
+site-tools:
+	@PYTHON='$(PYTHON)' tools/site/fetch
+
+site: site-tools
+	@tools/site/build
 
 screenshots: setup console-tools
 	MAGNETAR_SCREENSHOTS=$(CURDIR)/docs $(BIN)/python -m pytest -q -n 0 tests/console
