@@ -66,16 +66,16 @@ def test_pages_that_are_read_one_after_another_make_topics_of_their_own() -> Non
 
 def test_what_is_pasted_into_python_needs_no_other_lines() -> None:
     """A prompt ends a loop at an empty line: without one, the next statement is an error."""
-    for block in blocks(ROOT / "docs" / "learn.md"):
-        if block.mark != "python":
-            continue
+    pages = [ROOT / "README.md", ROOT / "docs" / "start.md", ROOT / "docs" / "learn.md"]
+    found = [(page, block) for page in pages for block in blocks(page) if block.mark == "python"]
+    for page, block in found:
         pasted: list[str] = []
         for number, line in enumerate([*block.text.splitlines(), ""]):
             pasted.append(line)
             try:
                 code = compile_command("\n".join(pasted), symbol="single")
             except SyntaxError as error:
-                raise AssertionError(f"learn.md:{block.line + number}: {error}") from error
+                raise AssertionError(f"{page.name}:{block.line + number}: {error}") from error
             if code is not None:
                 pasted.clear()
 
