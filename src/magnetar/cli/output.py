@@ -14,6 +14,8 @@ _CELL_MAX: Final = 60
 _MOMENTS_MS: Final = range(10**12, 10**13)
 """From 2001 to 2286."""
 _TIMESTAMP: Final = "timestamp"
+_EPOCH: Final = "1970-01-01T00:00:00Z"
+"""How Pulsar's stats spell a time that never was."""
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -107,6 +109,8 @@ def _format_moment(key: str, value: Any) -> str:
     """Empty when it is none; 0 and -1 in a field for a time say that there was none."""
     if _is_moment(key, value):
         return format_time(value)
+    if value == _EPOCH:
+        return "never"
     is_time = key.lower().endswith(_TIMESTAMP) and not isinstance(value, bool)
     return "never" if is_time and value in (0, -1) else ""
 

@@ -92,3 +92,6 @@ def test_headings_are_words_and_a_time_that_never_was_is_said_so() -> None:
         "lastAckedTimeStamp  never",
         "durationInMills     0",
     ]
+    assert (
+        format_result({"lastAckedTime": "1970-01-01T00:00:00Z"}, "table") == "lastAckedTime  never"
+    )
