@@ -115,7 +115,8 @@ class Rehearsal:
     topic: TopicName
     scalable: TopicName
     partitions: int
-    refusals: tuple[str, ...]
+    checks: Mapping[str, str]
+    """Every precondition, with why it is not met; empty where it is."""
     clients: tuple[ClassicClient, ...]
     new_segments: int
     """How many segments there would be for new messages."""
@@ -125,3 +126,7 @@ class Rehearsal:
     """State and place of each segment that there would be, by its topic."""
     backlogs: Mapping[str, Backlog]
     """Of each durable subscription."""
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        return tuple(sentence for sentence in self.checks.values() if sentence)

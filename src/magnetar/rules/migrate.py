@@ -64,27 +64,75 @@ class Survey:
         return min(max(1, self.partitions), self.fitting) if self.wanted is None else self.wanted
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One precondition of a migration."""
+
+    requirement: str
+    refusal: BrokerError | None = None
+    """Why it is not met."""
+
+
+def run_checks(survey: Survey, *, force: bool = False) -> tuple[Check, ...]:
+    """Every precondition, what an operator must know first at the front."""
+    topic = survey.topic
+    return (
+        Check("migration is enabled", _check_enabled(survey)),
+        Check("the name is that of a whole topic", _check_name(topic)),
+        Check("the topic is not a system topic", _check_system(survey)),
+        Check("the topic exists and is regular", _check_kind(survey)),
+        Check("the topic is not replicated to other clusters", _check_replicas(survey)),
+        Check("clients can open the new layout", _check_size(survey)),
+        Check(
+            "no v4 client is attached",
+            Conflict(_describe_clients(topic, survey.clients))
+            if survey.clients and not force
+            else None,
+        ),
+    )
+
+
 def find_refusals(survey: Survey, *, force: bool = False) -> tuple[BrokerError, ...]:
-    """Everything that is in the way, what an operator must know first at the front."""
-    topic, found = survey.topic, list[BrokerError]()
-    if not survey.is_enabled:
-        found.append(MethodNotAllowed("Migration to scalable topics is switched off here"))
-    if topic.is_partition:
-        found.append(PreconditionFailed(f"{topic} is called like a partition; name {topic.base}"))
-    if survey.is_system:
-        found.append(PreconditionFailed(f"{topic} belongs to the system and stays a regular topic"))
+    """Everything that is in the way."""
+    checks = run_checks(survey, force=force)
+    return tuple(check.refusal for check in checks if check.refusal is not None)
+
+
+def _check_enabled(survey: Survey) -> BrokerError | None:
+    if survey.is_enabled:
+        return None
+    return MethodNotAllowed("Migration to scalable topics is switched off here")
+
+
+def _check_name(topic: TopicName) -> BrokerError | None:
+    if not topic.is_partition:
+        return None
+    return PreconditionFailed(f"{topic} is called like a partition; name {topic.base}")
+
+
+def _check_system(survey: Survey) -> BrokerError | None:
+    if not survey.is_system:
+        return None
+    return PreconditionFailed(f"{survey.topic} belongs to the system and stays a regular topic")
+
+
+def _check_kind(survey: Survey) -> BrokerError | None:
     if survey.record is not None:
-        found.append(Conflict(f"Topic is already scalable: {scalable_name(topic)}"))
-    elif not survey.exists:
-        found.append(TopicNotFound(f"Topic does not exist: {topic}"))
-    if survey.replicated_to:
-        clusters = ", ".join(survey.replicated_to)
-        found.append(PreconditionFailed(f"{topic} is replicated to {clusters}"))
-    if not 1 <= survey.segments <= survey.fitting:
-        found.append(LayoutTooLarge(_describe_size(survey)))
-    if survey.clients and not force:
-        found.append(Conflict(_describe_clients(topic, survey.clients)))
-    return tuple(found)
+        return Conflict(f"Topic is already scalable: {scalable_name(survey.topic)}")
+    return None if survey.exists else TopicNotFound(f"Topic does not exist: {survey.topic}")
+
+
+def _check_replicas(survey: Survey) -> BrokerError | None:
+    if not survey.replicated_to:
+        return None
+    clusters = ", ".join(survey.replicated_to)
+    return PreconditionFailed(f"{survey.topic} is replicated to {clusters}")
+
+
+def _check_size(survey: Survey) -> BrokerError | None:
+    if 1 <= survey.segments <= survey.fitting:
+        return None
+    return LayoutTooLarge(_describe_size(survey))
 
 
 def find_notes(survey: Survey, evidence: HashEvidence) -> tuple[str, ...]:

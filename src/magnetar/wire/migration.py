@@ -35,6 +35,7 @@ def format_rehearsal(rehearsal: Rehearsal) -> dict[str, Any]:
         "scalableTopic": rehearsal.scalable.full,
         "partitions": rehearsal.partitions,
         "ready": not rehearsal.refusals,
+        "checks": dict(rehearsal.checks),
         "refusals": list(rehearsal.refusals),
         "newSegments": rehearsal.new_segments,
         "notes": list(rehearsal.notes),

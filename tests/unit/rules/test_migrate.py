@@ -23,6 +23,7 @@ from magnetar.rules.migrate import (
     find_refusals,
     plan_migration,
     refuse_regular,
+    run_checks,
 )
 from magnetar.rules.phase import (
     AddCursors,
@@ -117,6 +118,15 @@ def test_everything_in_the_way_is_told_and_force_passes_over_clients_alone() -> 
     survey = Survey(TOPIC, exists=True, replicated_to=("far",), clients=(client(),))
     assert [type(each) for each in find_refusals(survey)] == [PreconditionFailed, Conflict]
     assert [type(each) for each in find_refusals(survey, force=True)] == [PreconditionFailed]
+
+
+def test_a_rehearsal_names_every_check_also_those_that_pass() -> None:
+    survey = Survey(TOPIC, exists=True, clients=(client(),))
+    checks = run_checks(survey)
+    assert len({each.requirement for each in checks}) == len(checks) == 7
+    (failed,) = (each for each in checks if each.refusal is not None)
+    assert failed.requirement == "no v4 client is attached"
+    assert all(each.refusal is None for each in run_checks(survey, force=True))
 
 
 def test_a_topic_that_is_scalable_is_not_missing_too() -> None:

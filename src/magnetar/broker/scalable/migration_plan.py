@@ -21,8 +21,8 @@ from magnetar.rules.migrate import (
     estimate_backlog,
     find_fitting,
     find_notes,
-    find_refusals,
     plan_migration,
+    run_checks,
 )
 from magnetar.rules.system import is_system_topic
 from magnetar.runtime.clock import Clock
@@ -70,7 +70,10 @@ class MigrationPlanner:
             name,
             scalable_name(name),
             survey.partitions,
-            tuple(refusal.sentence for refusal in find_refusals(survey)),
+            {
+                each.requirement: "" if each.refusal is None else each.refusal.sentence
+                for each in run_checks(survey)
+            },
             survey.clients,
             survey.segments,
             find_notes(survey, await self._keys.load_evidence(name, survey.partitions)),
