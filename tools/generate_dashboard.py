@@ -9,14 +9,16 @@ python tools/generate_dashboard.py --check   fail where they are not what would 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 from output import ROOT, finish
 
+from magnetar import PrometheusTelemetry
 from magnetar.broker.metric_meaning import MEANINGS
 
 WIDTH = 24
@@ -119,7 +121,7 @@ HEAD = """\
 
 `/metrics` of the admin port is Prometheus text: each series comes with its type and the sentence
 below. Names are Pulsar's where Pulsar has the number, so that its dashboards work; `magnetar_` are
-our own. What ends in `_total` only grows.
+our own. The first word of a sentence is the unit; what ends in `_total` only grows.
 
 `deploy/grafana` has dashboards for a broker, a topic, a scalable topic, a cluster and the SDK;
 `deploy/prometheus/alerts.yml` has alert rules, each with what to do. A test holds both to what a
@@ -135,18 +137,28 @@ scrape_configs:
 rule_files: [deploy/prometheus/alerts.yml]
 ```
 
-| metric | meaning |
-| --- | --- |
+"""
+COLUMNS = "| metric | meaning |\n| --- | --- |\n"
+OF_SDK = """
+## Of the SDK
+
+`PulsarClient(..., telemetry=PrometheusTelemetry())` counts in your own process ([SDK](sdk.md)):
+
 """
 OWN = {
-    "magnetar_event_loop_held_seconds": "Histogram: how late the event loop was",
-    "magnetar_event_loop_held_longest_seconds": "The longest since the start",
+    "magnetar_event_loop_held_seconds": "Seconds that the event loop was late",
+    "magnetar_event_loop_held_longest_seconds": "Seconds that the event loop was late at most",
 }
 
 
 def format_page() -> str:
-    rows = sorted({**MEANINGS, **OWN}.items())
-    return HEAD + "".join(f"| `{name}` | {meaning} |\n" for name, meaning in rows)
+    of_sdk = re.findall(r"^# HELP (\S+) (.+)$", PrometheusTelemetry().render(), re.MULTILINE)
+    broker = _format_rows({**MEANINGS, **OWN})
+    return f"{HEAD}{COLUMNS}{broker}{OF_SDK}{COLUMNS}{_format_rows(dict(of_sdk))}"
+
+
+def _format_rows(meanings: Mapping[str, str]) -> str:
+    return "".join(f"| `{name}` | {meaning} |\n" for name, meaning in sorted(meanings.items()))
 
 
 if __name__ == "__main__":

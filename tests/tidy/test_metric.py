@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from magnetar import PrometheusTelemetry
 from magnetar.broker.metric_meaning import MEANINGS
 from tests.tidy.source import PACKAGE
 
@@ -21,3 +22,16 @@ def test_every_series_that_is_written_has_a_meaning() -> None:
     names = {each for each in written if NAME.fullmatch(each)}
     assert len(names) > 40
     assert not names - set(MEANINGS), "give each a row in broker/metric_meaning.py"
+
+
+UNITS = re.compile(
+    "Acknowledgements|Bytes|Calls|Connections|Consumers|Entries|Group commits|Load reports|Merges"
+    "|Messages|Migrations|Milliseconds|Negative acknowledgements|Producers|Reads|Sealed segments"
+    "|Seconds|Segments|Splits|Subscriptions|Syncs|Times|Topics|Transactions|1 while|Always 1"
+)
+
+
+def test_the_sentence_of_a_series_begins_with_its_unit() -> None:
+    served = re.findall(r"^# HELP (\S+) (.+)$", PrometheusTelemetry().render(), re.MULTILINE)
+    for name, meaning in [*MEANINGS.items(), *served]:
+        assert UNITS.match(meaning), f"{name}: {meaning}"

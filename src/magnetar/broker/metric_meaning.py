@@ -51,17 +51,17 @@ MEANINGS: Final[Mapping[str, str]] = {
     "pulsar_in_bytes_total": "Bytes published",
     "pulsar_out_messages_total": "Messages delivered",
     "pulsar_out_bytes_total": "Bytes delivered",
-    "pulsar_publish_rate_limit_times": "How often producers were paused by a publish rate",
+    "pulsar_publish_rate_limit_times": "Times that producers were paused by a publish rate",
     "pulsar_subscription_back_log": "Entries that the subscription has not acknowledged",
-    "pulsar_subscription_back_log_no_delayed": "Its backlog without entries that are delayed",
+    "pulsar_subscription_back_log_no_delayed": "Entries of its backlog that are not delayed",
     "pulsar_subscription_delayed": "Messages whose delivery time has not come",
     "pulsar_subscription_msg_rate_expired": "Messages expired per second",
     "pulsar_subscription_total_msg_expired": "Messages expired",
-    "pulsar_subscription_last_acked_timestamp": "Time of the last ack, in ms since 1970",
-    "pulsar_subscription_last_consumed_timestamp": "Time of the last delivery, in ms since 1970",
-    "pulsar_subscription_last_expire_timestamp": "Time of the last expiry, in ms since 1970",
+    "pulsar_subscription_last_acked_timestamp": "Milliseconds since 1970 at the last ack",
+    "pulsar_subscription_last_consumed_timestamp": "Milliseconds since 1970 at the last delivery",
+    "pulsar_subscription_last_expire_timestamp": "Milliseconds since 1970 at the last expiry",
     "pulsar_subscription_last_mark_delete_advanced_timestamp": (
-        "Time at which everything up to a message was last acknowledged, in ms since 1970"
+        "Milliseconds since 1970 at which everything up to a message was last acknowledged"
     ),
     "pulsar_subscription_consumers_count": "Consumers of the subscription",
     "pulsar_consumer_available_permits": "Messages that the consumer has asked for",
@@ -87,7 +87,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "magnetar_journal_groups_total": "Group commits of the journal",
     "magnetar_journal_syncs_total": "Syncs of the journal",
     "magnetar_journal_bytes_total": "Bytes written to the journal",
-    "magnetar_journal_write_seconds_total": "Time that group commits took, writing and sync",
+    "magnetar_journal_write_seconds_total": "Seconds that group commits took, write and sync",
     "magnetar_bookie_connections_total": "Connections made to a bookie",
     "magnetar_bookie_adds_total": "Entries sent to a bookie",
     "magnetar_bookie_add_bytes_total": "Bytes of entries sent to a bookie",
@@ -115,8 +115,8 @@ MEANINGS: Final[Mapping[str, str]] = {
         )
         for limit in (*LATENCIES_MS, "overflow")
     },
-    "process_cpu_seconds_total": "Processor time of the broker's process",
-    "process_start_time_seconds": "When the broker started, in seconds since 1970",
-    "process_resident_memory_bytes": "Memory of the broker's process",
-    "jvm_memory_bytes_used": "Resident memory, under the name that Pulsar's dashboards ask for",
+    "process_cpu_seconds_total": "Seconds of processor time of the broker's process",
+    "process_start_time_seconds": "Seconds since 1970 at which the broker started",
+    "process_resident_memory_bytes": "Bytes of memory of the broker's process",
+    "jvm_memory_bytes_used": "Bytes of memory, under the name that Pulsar's dashboards ask for",
 }

@@ -101,7 +101,7 @@ class PrometheusTelemetry:
         sent, received = self._sent.copy(), self._received.copy()
         yield from self._collect_counters(_SENT, ("topic",), sent)
         seconds = self._library.core.HistogramMetricFamily(
-            "magnetar_client_send_seconds", "From a send to its receipt", labels=("topic",)
+            "magnetar_client_send_seconds", "Seconds from a send to its receipt", labels=("topic",)
         )
         bounds = (*map(str, SEND_SECONDS), "+Inf")
         for values, row in sent.items():

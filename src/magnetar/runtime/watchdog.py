@@ -81,12 +81,12 @@ class Watchdog:
         self._warn_s = warn_ms / 1000
         self._held = Histogram(
             "magnetar_event_loop_held_seconds",
-            "How long the event loop was held when its timer was due",
+            "Seconds that the event loop was late",
             _BOUNDS_S,
         )
         self._longest = Gauge(
             "magnetar_event_loop_held_longest_seconds",
-            "The longest time for which the event loop was held since the start",
+            "Seconds that the event loop was late at most",
         )
         self._due = 0.0
         self._sight = Sight()
