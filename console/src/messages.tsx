@@ -103,13 +103,13 @@ export function Messages(props: { topic: Topic; rights: Set<string> }) {
       {value && (
         <>
           <p class="soft">
-            {value.parts.length > 1 && <><code>{value.part.split("/").at(-1)}</code>: </>}{count(value.entries, "entry", "entries")}, from {value.first} to {value.last}. Looking does not acknowledge anything.
+            {value.parts.length > 1 && <><code>{value.part.split("/").at(-1)}</code>: </>}{value.entries > 0 ? `${count(value.entries, "entry", "entries")}, from ${value.first} to ${value.last}` : "no entry"}. Looking does not acknowledge anything.
           </p>
           <div class="messages">
             {value.messages.map((message) => (
               <Shown key={`${message.position}.${message.batchIndex ?? 0}`} message={message} />
             ))}
-            {value.messages.length === 0 && <p class="empty">No message there.</p>}
+            {value.messages.length === 0 && <p class="empty">No message here.{value.parts.length > 1 && " Choose another segment or partition to look in."}</p>}
           </div>
           {!value.isEnd && (
             <p>

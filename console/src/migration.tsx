@@ -17,7 +17,7 @@ interface Rehearsal {
   scalableTopic: string;
   partitions: number;
   ready: boolean;
-  refusals: string[];
+  checks: Record<string, string>;
   newSegments: number;
   notes: string[];
   v4Clients: Client[];
@@ -61,29 +61,32 @@ export function Migration(props: { topic: Topic; rights: Set<string> }) {
     <Card title={`${fullName(props.topic)} becomes scalable`}>
       <div class="steps">
         <div class={`step ${value.ready ? "done" : ""}`}>
-          <h3>Rehearsal: what stands in the way</h3>
-          {value.refusals.map((each) => (
-            <Note key={each} tone="bad">
-              {each}
-            </Note>
-          ))}
+          <h3>Rehearsal</h3>
+          <ul class="checks" aria-label="Checks">
+            {Object.entries(value.checks).map(([requirement, refusal]) => (
+              <li key={requirement}>
+                <Badge tone={refusal ? "bad" : "good"}>{refusal ? "failed" : "passed"}</Badge> {requirement}
+                {refusal && <Note tone="bad">{refusal}</Note>}
+              </li>
+            ))}
+          </ul>
           {value.notes.map((each) => (
             <Note key={each} tone="warn">
               {each}
             </Note>
           ))}
-          {value.ready && <Note tone="good">Nothing. Every check passes, and nothing was changed to find out.</Note>}
+          {value.ready && <Note tone="good">Every check passes. The rehearsal changed nothing.</Note>}
           <button type="button" onClick={reload}>
             Check again
           </button>
         </div>
         <div class={`step ${value.v4Clients.length === 0 ? "done" : ""}`}>
-          <h3>Who still holds v4</h3>
+          <h3>Attached v4 clients</h3>
           <Table
             label="v4 clients"
             rows={value.v4Clients}
             keyOf={(client) => `${client.type}${client.name}${client.topic}${client.address}`}
-            empty="Nobody. All clients that are attached will follow."
+            empty="None. All attached clients follow the topic."
             columns={[
               { name: "Kind", show: (client) => client.type },
               { name: "Name", show: (client) => (client.subscription ? `${client.name} of ${client.subscription}` : client.name) },
@@ -94,9 +97,9 @@ export function Migration(props: { topic: Topic; rights: Set<string> }) {
           />
         </div>
         <div class="step done">
-          <h3>The layout that will be</h3>
+          <h3>The new layout</h3>
           <p>
-            {value.scalableTopic}: {whole(kept.length)} {kept.length === 1 ? "log" : "logs"} sealed and kept where {kept.length === 1 ? "it is" : "they are"}, {whole(made.length)} new {made.length === 1 ? "segment" : "segments"} for what comes. Nothing is copied.
+            {value.scalableTopic}: {whole(kept.length)} {kept.length === 1 ? "log" : "logs"} sealed and kept where {kept.length === 1 ? "it is" : "they are"}, {whole(made.length)} new {made.length === 1 ? "segment" : "segments"} for new messages. Nothing is copied.
           </p>
           <Field label="New segments" hint={`0: as many as the broker proposes (${value.newSegments})`}>
             {(id) => <input id={id} type="number" min={0} max={256} value={segments} onInput={(event) => setSegments(event.currentTarget.valueAsNumber || 0)} />}
@@ -118,7 +121,7 @@ export function Migration(props: { topic: Topic; rights: Set<string> }) {
           <p>One write makes the topic scalable. There is no way back: the regular name then refuses v4 clients.</p>
           {value.v4Clients.length > 0 && (
             <label class="check">
-              <input type="checkbox" checked={isForced} onChange={(event) => setForced(event.currentTarget.checked)} /> Send the v4 clients away (force)
+              <input type="checkbox" checked={isForced} onChange={(event) => setForced(event.currentTarget.checked)} /> Disconnect the v4 clients (force)
             </label>
           )}
           <Field label={`Type ${props.topic.local} to go on`}>{(id) => <input id={id} value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />}</Field>

@@ -111,7 +111,7 @@ export function Overview(props: { session: Session }) {
           </dl>
           <Trend values={outward} label="Messages delivered per second, the last minute" />
         </Card>
-        <Card title="What is there" wide>
+        <Card title="Totals" wide>
           <dl class="stats">
             <Stat label="Topics in use" value={whole(topics.parts)} />
             <Stat label="Subscriptions" value={whole(topics.subscriptions)} />

@@ -41,7 +41,7 @@ function down(hash: number): number {
 
 function causeOf(changes: Change[], epoch: number): string {
   const found = changes.filter((each) => each.epoch === epoch).at(-1);
-  return found ? `${CAUSES[found.kind] ?? found.kind.toLowerCase()} ${found.kind === "MIGRATE" ? "" : found.segmentIds.join(" + ")}` : "made";
+  return found ? `${CAUSES[found.kind] ?? found.kind.toLowerCase()} ${found.kind === "MIGRATE" ? "" : found.segmentIds.join(" + ")}` : "created";
 }
 
 /** Columns are epochs, the last one is now and wide; what was before the first that fits is cut off. */

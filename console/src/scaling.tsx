@@ -165,7 +165,7 @@ export function Scaling(props: { topic: Topic; state: ScalableState; rights: Set
           </div>
         )}
       </Card>
-      <Card title="Why it is so">
+      <Card title="Why this layout">
         <p>{state.explain.scaling[0]}</p>
         <ul>
           {state.explain.scaling.slice(1).map((sentence) => (
@@ -210,7 +210,7 @@ export function Scaling(props: { topic: Topic; state: ScalableState; rights: Set
               {each.failure && <Note tone="bad">{each.failure}</Note>}
             </div>
           ))}
-          {state.decisions.length === 0 && <p class="empty">None yet: it decides when load is reported or consumers come.</p>}
+          {state.decisions.length === 0 && <p class="empty">None yet: the controller decides when load is reported or a consumer connects.</p>}
         </div>
       </Card>
       <Card title="Segments" wide>
@@ -234,7 +234,7 @@ export function Scaling(props: { topic: Topic; state: ScalableState; rights: Set
           label="Changes of the layout"
           rows={[...(state.metadata.magnetarHistory ?? [])].reverse()}
           keyOf={(each) => `${each.epoch}${each.kind}`}
-          empty="The layout is as it was made."
+          empty="The layout has not changed since the topic was created."
           columns={[
             { name: "When", show: (each) => moment(each.atMs) },
             { name: "What", show: (each) => each.kind.toLowerCase() },

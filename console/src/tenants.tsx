@@ -76,6 +76,7 @@ export function NamespacePage(props: { tenant: string; namespace: string }) {
   const grants = useGet<Record<string, string[]>>(rights.has("namespaces.permissions") ? `${path}/permissions` : null);
   const [isGranting, setGranting] = useState(false);
   const [isCreating, setCreating] = useState(false);
+  const [revoked, setRevoked] = useState<string>();
   const [role, setRole] = useState("");
   const [actions, setActions] = useState("produce,consume");
   const [topic, setTopic] = useState("");
@@ -95,7 +96,7 @@ export function NamespacePage(props: { tenant: string; namespace: string }) {
       <div class="grid">
         {grants.value && (
           <Card
-            title="Who may do what"
+            title="Grants"
             actions={
               rights.has("namespaces.grant") && (
                 <button type="button" class="small" onClick={() => setGranting(true)}>
@@ -116,7 +117,7 @@ export function NamespacePage(props: { tenant: string; namespace: string }) {
                   name: "Actions",
                   show: ([each]) =>
                     rights.has("namespaces.revoke") && (
-                      <button type="button" class="small" onClick={() => void remove(`${path}/permissions/${encodeURIComponent(each)}`).then(grants.reload)}>
+                      <button type="button" class="small" onClick={() => setRevoked(each)}>
                         Revoke {each}
                       </button>
                     ),
@@ -147,6 +148,22 @@ export function NamespacePage(props: { tenant: string; namespace: string }) {
           </Field>
         </Dialog>
       )}
+      {revoked !== undefined && (
+        <Dialog
+          title={`Revoke the grant of ${revoked}`}
+          confirm="Revoke"
+          isDangerous
+          onConfirm={async () => {
+            await remove(`${path}/permissions/${encodeURIComponent(revoked)}`);
+            grants.reload();
+          }}
+          onClose={() => setRevoked(undefined)}
+        >
+          <Note tone="warn">
+            What will happen: <strong>{revoked}</strong> may no longer {(grants.value?.[revoked] ?? []).join(", ")} on the topics of {name}, unless a topic has a grant of its own.
+          </Note>
+        </Dialog>
+      )}
       {isCreating && (
         <Dialog
           title={`New scalable topic in ${name}`}
@@ -159,7 +176,7 @@ export function NamespacePage(props: { tenant: string; namespace: string }) {
           onClose={() => setCreating(false)}
         >
           <Field label="Name">{(id) => <input id={id} value={topic} onInput={(event) => setTopic(event.currentTarget.value)} />}</Field>
-          <Field label="Segments to begin with" hint="It splits and merges by itself as its load asks.">
+          <Field label="Initial segments" hint="The topic splits and merges by load afterwards.">
             {(id) => <input id={id} type="number" min={1} max={64} value={segments} onInput={(event) => setSegments(event.currentTarget.valueAsNumber || 1)} />}
           </Field>
         </Dialog>

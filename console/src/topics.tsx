@@ -114,7 +114,7 @@ export function Topics(props: { namespace?: string }) {
           </select>
         </div>
         <label class="check">
-          <input type="checkbox" checked={hasSystem} onChange={(event) => setSystem(event.currentTarget.checked)} /> the broker's own
+          <input type="checkbox" checked={hasSystem} onChange={(event) => setSystem(event.currentTarget.checked)} /> system topics
         </label>
       </div>
       {problem && <Note tone="bad">{problem}</Note>}

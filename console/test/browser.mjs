@@ -73,14 +73,16 @@ export class Visit {
   }
 
   async picture(name) {
-    if (this.screenshots) await this.page.screenshot({ path: `${this.screenshots}/console-${name}.png` });
+    if (!this.screenshots) return;
+    await this.page.evaluate(() => window.scrollTo(0, 0));
+    await this.page.screenshot({ path: `${this.screenshots}/console-${name}.png` });
   }
 }
 
-export async function visit({ base, screenshots, size = { width: 1280, height: 800 }, dark = false }, scenario) {
+export async function visit({ base, screenshots, size = { width: 1280, height: 800 }, dark = false, context: more = {} }, scenario) {
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
   try {
-    const context = await browser.newContext({ viewport: size, colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
+    const context = await browser.newContext({ viewport: size, colorScheme: dark ? "dark" : "light", reducedMotion: "reduce", ...more });
     context.setDefaultTimeout(30_000);
     const page = await context.newPage();
     const visitor = new Visit(page, base, screenshots);

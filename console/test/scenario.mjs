@@ -22,15 +22,15 @@ const ORDERS = "topic/topic/public/default/orders";
 const PAGES = [
   ["overview", ["Published", "Delivered", "Lag, in messages", "Stored", "Busiest topics", "Connections", "Event loop late", "Write and sync", "healthy"], "overview"],
   ["topics", ["topic://public/default/orders", "Lag, messages"], "topics"],
-  [ORDERS, ["Decisions of the controller", "Why it is so", "After a split", "billing reads", "How it scales itself"], "scalable"],
+  [ORDERS, ["Decisions of the controller", "Why this layout", "After a split", "billing reads", "How it scales itself"], "scalable"],
   [`${ORDERS}/subscriptions`, ["New subscription", "billing-1", "billing-2", "of every segment"]],
   [`${ORDERS}/messages`, ["Looking does not acknowledge anything"], "messages"],
   [`${ORDERS}/schema`, ["Version 0", "Would another schema fit?"]],
   [`${ORDERS}/policies`, ["where each value comes from"]],
   ["topic/persistent/public/default/ledger", ["Partitions", "ledger-partition-2", "old-books"]],
-  ["topic/persistent/public/default/ledger/migration", ["The layout that will be"]],
+  ["topic/persistent/public/default/ledger/migration", ["The new layout"]],
   ["tenants", ["public/default"]],
-  ["namespace/public/default", ["Who may do what"]],
+  ["namespace/public/default", ["Grants"]],
   ["clients", ["By version", "v4", "V5", "old-books"]],
   ["brokers", ["this one"]],
   ["configuration", ["webConsoleEnabled"]],
@@ -48,6 +48,7 @@ const scenarios = {
         await visitor.checkAccessible(path);
         // Pictures show a broker at work: rates that were measured, and how they moved.
         if (options.screenshots && ["overview", "scalable"].includes(name)) await page.waitForTimeout(30_000);
+        if (options.screenshots && name === "messages") await page.locator("summary").nth(1).click();
         if (name) await visitor.picture(name);
       }
       await visitor.open(`${ORDERS}/schema`);
@@ -114,7 +115,7 @@ const scenarios = {
         check(width <= 390, `${path} is ${width} wide on a screen of 390`);
       }
       await visitor.open(ORDERS);
-      await visitor.see("Why it is so");
+      await visitor.see("Why this layout");
       const colour = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
       equal(colour, "rgb(17, 19, 27)", "the dark page");
     });
@@ -179,6 +180,10 @@ const scenarios = {
       await ask("attach a v4 client");
       await visitor.open("topic/persistent/public/default/till/migration");
       await page.getByRole("row", { name: /old-till/ }).first().waitFor();
+      const checks = page.getByRole("list", { name: "Checks" }).getByRole("listitem");
+      equal(await checks.count(), 7, "checks of the rehearsal");
+      equal(await checks.getByText("passed", { exact: true }).count(), 6, "checks that pass");
+      await checks.filter({ hasText: "no v4 client is attached" }).getByText("failed", { exact: true }).waitFor();
       await visitor.see("still attached to persistent://public/default/till");
       await page.getByLabel("Type till to go on").fill("till");
       check(await page.getByRole("button", { name: "Make it scalable" }).isDisabled(), "the flip is offered although a client holds v4");
@@ -279,6 +284,69 @@ const scenarios = {
       await page.getByLabel("Value for this namespace").fill("");
       await page.getByRole("button", { name: "Remove the namespace's own value" }).click();
       await page.getByRole("row", { name: /^message-ttl/ }).getByText("broker", { exact: true }).waitFor();
+    });
+  },
+
+  async administer(options) {
+    await visit(options, async (visitor, page) => {
+      const dialog = page.getByRole("dialog");
+      await visitor.open("tenants");
+      await page.getByRole("button", { name: "New tenant" }).click();
+      await dialog.getByLabel("Name").fill("acme");
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await page.getByRole("button", { name: "New namespace in acme" }).click();
+      await dialog.getByLabel("Name").fill("sales");
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await page.getByRole("link", { name: "acme/sales" }).click();
+      await page.getByRole("button", { name: "Grant", exact: true }).click();
+      await dialog.getByLabel("Role").fill("clerk");
+      await dialog.getByLabel("Actions").fill("consume");
+      await dialog.getByRole("button", { name: "Grant" }).click();
+      await page.getByRole("row", { name: /clerk/ }).getByText("consume").waitFor();
+      await page.getByRole("button", { name: "Revoke clerk" }).click();
+      await visitor.see("may no longer consume on the topics of acme/sales");
+      await visitor.checkAccessible("the dialog of a revocation");
+      await dialog.getByRole("button", { name: "Revoke" }).click();
+      await visitor.see("No role has a grant here.");
+      await page.getByRole("button", { name: "New scalable topic" }).click();
+      await dialog.getByLabel("Name").fill("leads");
+      await dialog.getByLabel("Initial segments").fill("2");
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await visitor.see("2 active segments");
+      // A key of the configuration: what will happen is said, then it is in force.
+      await visitor.open("configuration");
+      await page.getByLabel("Find").fill(options.key);
+      await page.getByRole("button", { name: `Change ${options.key}` }).click();
+      await dialog.getByLabel("Value").fill(options.value);
+      await visitor.see("every broker of the cluster uses");
+      await dialog.getByRole("button", { name: "Set" }).click();
+      await page.getByRole("row", { name: options.key }).locator("strong").getByText(options.value, { exact: true }).waitFor();
+      // A transaction that is open is looked at and aborted.
+      await ask("begin a transaction");
+      await visitor.open("transactions");
+      await page.getByLabel("Open for at least, in seconds").fill("0");
+      await page.getByRole("button", { name: "Look again" }).click();
+      await page.getByRole("button", { name: /^Look at \(/ }).click();
+      await visitor.see("no consumer ever sees what it published");
+      await dialog.getByRole("button", { name: "Abort it" }).click();
+      await visitor.see("None is open.");
+      await ask("find it aborted");
+    });
+  },
+
+  async certificate(options) {
+    const { base, certPath, keyPath } = options;
+    const context = { ignoreHTTPSErrors: true, clientCertificates: [{ origin: base, certPath, keyPath }] };
+    await visit({ ...options, context }, async (visitor, page) => {
+      await visitor.open("overview");
+      await visitor.see("You are root");
+      equal(await page.getByLabel("Token").count(), 0, "forms for a token");
+      await visitor.see("This broker");
+    });
+    // Without one, the page asks.
+    await visit({ ...options, context: { ignoreHTTPSErrors: true } }, async (visitor, page) => {
+      await visitor.open("overview");
+      await page.getByLabel("Token").waitFor();
     });
   },
 

@@ -21,13 +21,22 @@ from typing import Any, Protocol
 import pulsar
 import pytest
 
-from magnetar import Admin, Producer, PulsarClient, Schema, StreamConsumer
+from magnetar import (
+    Admin,
+    Producer,
+    PulsarClient,
+    Schema,
+    StreamConsumer,
+    Transaction,
+    TransactionError,
+)
 from magnetar.model.autoscale import AutoScalePolicy
 from magnetar.spark.job.order_audit import Findings
 from magnetar.spark.job.what_if import Price, Verdict
 from magnetar.spark.job.what_if_report import format_verdict
-from magnetar.testing.broker import MagnetarBroker
+from magnetar.testing.broker import MagnetarBroker, Setting, find_ports
 from magnetar.wire.jwt import SecretKey, sign_token
+from tests.authority import Authority
 from tests.console.topics import write_topics
 
 CONSOLE = Path(__file__).parents[2] / "console"
@@ -95,12 +104,26 @@ def broker() -> Iterator[MagnetarBroker]:
 
 
 ORDERS = "topic://public/default/orders"
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "number", "type": "long"},
+        {"name": "item", "type": "string"},
+        {"name": "cents", "type": "long"},
+    ],
+}
+
+
+def order(number: int) -> Mapping[str, Any]:
+    item = ("tea", "milk", "bread", "apples")[number % 4]
+    return {"number": number, "item": item, "cents": 100 + number * 37 % 900}
 
 
 @pytest.fixture(scope="module")
 def shop(broker: MagnetarBroker) -> Iterator[MagnetarBroker]:
     """Something on every page: a scalable topic that was split and merged, with a schema and
-    consumers of both kinds; a partitioned topic; an official client.
+    consumers of both kinds; a partitioned topic; regular ones with a lag; an official client.
     """
     with Admin(broker.admin_url) as admin, PulsarClient(broker.service_url) as client:
         admin.scalable_topics.create(ORDERS, segments=2)
@@ -115,14 +138,18 @@ def shop(broker: MagnetarBroker) -> Iterator[MagnetarBroker]:
         client.queue_consumer(ORDERS, subscription="post")
         old = pulsar.Client(broker.service_url, logger=_quiet())
         old.create_producer("persistent://public/default/ledger", producer_name="old-books")
+        for name, lag in (("payments", 12), ("emails", 340), ("clicks", 0)):
+            client.consumer(f"persistent://public/default/{name}", "worker").close()
+            with client.producer(f"persistent://public/default/{name}") as feed:
+                feed.send_many([b"%d" % number for number in range(lag)])
         is_over = threading.Event()
 
-        def write(producer: Producer[str]) -> None:
-            number = 0
+        def write(producer: Producer[Mapping[str, Any]]) -> None:
+            number = 1000
             while not is_over.wait(0.05):
                 for _ in range(5):
                     number += 1
-                    producer.send_nowait(f"order {number}", key=f"customer-{number % 97}")
+                    producer.send_nowait(order(number), key=f"customer-{number % 97}")
 
         def read(consumer: StreamConsumer[bytes]) -> None:
             while not is_over.is_set():
@@ -130,14 +157,24 @@ def shop(broker: MagnetarBroker) -> Iterator[MagnetarBroker]:
                 if message is not None:
                     consumer.acknowledge_cumulative(message)
 
-        with client.producer(ORDERS, schema=Schema.STRING) as producer:
+        with client.producer(ORDERS, schema=Schema.json(json.dumps(ORDER))) as producer:
+
+            def fill() -> None:
+                """A segment without a message would be removed after it is sealed."""
+                for number in range(100):
+                    producer.send_nowait(order(number), key=f"customer-{number}")
+                producer.flush()
+
             threads = [threading.Thread(target=write, args=(producer,))]
             threads += [threading.Thread(target=read, args=(each,)) for each in readers]
             for thread in threads:
                 thread.start()
             try:
+                fill()
                 admin.scalable_topics.split(ORDERS, 0)
+                fill()
                 admin.scalable_topics.merge(ORDERS, 2, 3)
+                fill()
                 admin.scalable_topics.split(ORDERS, 1)
                 yield broker
             finally:
@@ -250,6 +287,22 @@ def test_messages_are_read_and_written_by_their_schema(broker: MagnetarBroker) -
         play("messages", broker, {"receive what was written by hand": receive})
 
 
+def test_tenants_grants_keys_and_transactions_are_administered(broker: MagnetarBroker) -> None:
+    key, value = "loadBalancerNamespaceBundleMaxTopics", "777"
+    with PulsarClient(broker.service_url) as client:
+        begun: list[Transaction] = []
+
+        def find_aborted() -> None:
+            with pytest.raises(TransactionError):
+                begun[0].commit()
+
+        steps = {
+            "begin a transaction": lambda: begun.append(client.transaction(timeout=300)),
+            "find it aborted": find_aborted,
+        }
+        play("administer", broker, steps, key=key, value=value)
+
+
 def test_reports_of_the_spark_jobs_are_shown(broker: MagnetarBroker, tmp_path: Path) -> None:
     findings = Findings(1200, 3, 0, 1, 2, 0)
     (tmp_path / "findings.json").write_text(json.dumps(asdict(findings)))
@@ -284,6 +337,28 @@ def test_a_caller_sees_and_does_what_its_grants_say() -> None:
             admin.scalable_topics.create("topic://shop/front/orders")
             admin.scalable_topics.create("topic://shop/back/secret")
         play("rights", broker, tokens=tokens)
+
+
+def test_a_client_certificate_needs_no_form(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("localhost", host="localhost", file="broker")
+    (port,) = find_ports(1)
+    settings: Mapping[str, Setting] = {
+        "webServicePortTls": port,
+        "tlsCertificateFilePath": str(certificate),
+        "tlsKeyFilePath": str(key),
+        "tlsTrustCertsFilePath": str(authority.certificate),
+        "authenticationEnabled": True,
+        "authenticationProviders": "tls,token",
+        "tokenSecretKey": "data:;base64," + base64.b64encode(KEY.key).decode(),
+        "authorizationEnabled": True,
+        "superUserRoles": "root",
+        "advertisedAddress": "localhost",
+    }
+    own, own_key = authority.issue("root")
+    with MagnetarBroker(set=settings) as broker:
+        base = f"https://localhost:{port}"
+        play("certificate", broker, base=base, certPath=str(own), keyPath=str(own_key))
 
 
 def test_ten_thousand_topics_are_in_the_list(tmp_path: Path) -> None:
