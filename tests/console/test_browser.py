@@ -42,7 +42,7 @@ from tests.console.topics import write_topics
 CONSOLE = Path(__file__).parents[2] / "console"
 SCRIPT = CONSOLE / "test" / "scenario.mjs"
 SCREENSHOTS = os.environ.get("MAGNETAR_SCREENSHOTS")
-WAIT_S = 220 if SCREENSHOTS else 110  # pictures wait for rates that moved
+WAIT_S = 220  # a guard against a hang: pictures wait for rates that moved, machines are slow
 KEY = SecretKey(b"c" * 32)
 
 Steps = Mapping[str, Callable[[], None]]
