@@ -105,8 +105,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "pulsar_txn_tb_client_pending_requests": "Transactions whose outcome some topic has not got",
     "pulsar_txn_tb_client_commit_failed_total": "Times a topic could not be given a commit",
     "pulsar_txn_tb_client_abort_failed_total": "Times a topic could not be given an abort",
-    "pulsar_txn_tb_client_commit_latency": "Time that topics took to apply a commit, in ns",
-    "pulsar_txn_tb_client_abort_latency": "Time that topics took to apply an abort, in ns",
+    "pulsar_txn_tb_client_commit_latency": "Nanoseconds that topics took to apply a commit",
+    "pulsar_txn_tb_client_abort_latency": "Nanoseconds that topics took to apply an abort",
     "pulsar_txn_tp_committed_count_total": "Commits, by subscription that they acknowledged on",
     "pulsar_txn_tp_aborted_count_total": "Aborts, by subscription that they acknowledged on",
     **{
