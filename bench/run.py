@@ -3,9 +3,10 @@
 Both brokers run while a row is measured, on one after the other, and every second run begins with
 the other one. Both are warmed before the first row: a fresh JVM is slow. Magnetar syncs before it
 acknowledges; Apache Pulsar's standalone does not by default, so `--sync` makes it do so for a
-like-for-like comparison. Beside each rate stands the processor time of the broker's process for a
-message, as the operating system counts it, and how many cores it kept busy: where that is less than
-one, the client or the disk sets the rate.
+like-for-like comparison, and `--no-sync` lets neither: the difference is the disk. Beside each
+rate stands the processor time of the broker's process for a message, as the operating system counts
+it, and how many cores it kept busy: where that is less than one, the client or the disk sets the
+rate.
 """
 
 from __future__ import annotations
@@ -180,7 +181,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", choices=names, default=names, metavar="ROW")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
     parser.add_argument("--no-java", action="store_true", help="leave out the Java client's rows")
-    parser.add_argument("--sync", action="store_true", help="let Apache Pulsar sync as well")
+    durability = parser.add_mutually_exclusive_group()
+    durability.add_argument("--sync", action="store_true", help="let Apache Pulsar sync as well")
+    durability.add_argument("--no-sync", action="store_true", help="let Magnetar not sync either")
     parser.add_argument("--seconds", type=float, default=10.0, help="limit of a measure")
     parser.add_argument("--warm", type=float, default=10.0, help="limit of a warm-up measure")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each; the median counts")
@@ -197,7 +200,8 @@ def main() -> None:
         print("\n".join(row.name for row in rows))
         return
     document = {}
-    with MagnetarBroker() as broker, running_peer(sync=options.sync) as peer:
+    settings = {"journalSyncData": not options.no_sync}
+    with MagnetarBroker(set=settings) as broker, running_peer(sync=options.sync) as peer:
         if not options.json:
             heads = f"{'row':<26} {'figure':<11} {'ours':>12} {'theirs':>12} {'ratio':>9}"
             print(f"{heads} {'us x cores':>16} {'theirs':>16} {'ratio':>9}")
