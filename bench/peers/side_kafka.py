@@ -27,6 +27,17 @@ UNBATCHED = {"linger.ms": 0, "batch.num.messages": 1}
 AT_ONCE = {"linger.ms": 0}
 PATIENT = {"topic.metadata.propagation.max.ms": 300_000}
 """For topics that the broker has just made; the default of 30 s is too little for 10,000."""
+NOT_YET = frozenset(
+    (
+        "UNKNOWN_TOPIC_OR_PART",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "_UNKNOWN_TOPIC",
+        "_UNKNOWN_PARTITION",
+    )
+)
+"""What is said of a topic that was made, while the broker does not serve it yet."""
+NOT_YET_S = 1.0
 READ = 1_000
 CREATED_AT_ONCE = 500
 
@@ -225,13 +236,27 @@ class Kafka:
         names = [f"{self.options.topic}-{number}" for number in range(self.options.count)]
         self.watch.start()
         self.create(names)
-        producer = self.producer(on_delivery=self.on_delivery, **PATIENT)
-        for name in names:
-            producer.produce(name, b"x" * self.options.size)
-            producer.poll(0)
-        assert producer.flush(2 * WAIT_S_MAX) == 0
+        producer, left = self.producer(**PATIENT), names
+        while left := self.send_each(producer, left):
+            time.sleep(NOT_YET_S)  # how long in all is a matter of the runner
         assert self.failed is None, self.failed
         return self.watch.rate(len(names))
+
+    def send_each(self, producer: Any, names: list[str]) -> list[str]:
+        """One message to each topic; those that are not served yet."""
+        early: list[str] = []
+
+        def on_delivery(error: Any, message: Any) -> None:
+            if error is not None and error.name() in NOT_YET:
+                early.append(message.topic())
+            else:
+                self.on_delivery(error, message)
+
+        for name in names:
+            producer.produce(name, b"x" * self.options.size, on_delivery=on_delivery)
+            producer.poll(0)
+        assert producer.flush(2 * WAIT_S_MAX) == 0
+        return early
 
     def first(self) -> Result:
         """The first message, and how many there are."""
