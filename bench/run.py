@@ -110,14 +110,14 @@ def running_peer(*, sync: bool, settings: Mapping[str, object] | None = None) ->
         start += ["--data", data, *(["--sync"] if sync else [])]
         for key, value in (settings or {}).items():
             start += ["--set", f"{key}={value}"]
-        subprocess.run(start, check=True, stdout=sys.stderr)
-        pid = int(Path(data, "peer.pid").read_text())
-        try:
+        try:  # one that is not ready in time runs all the same
+            subprocess.run(start, check=True, stdout=sys.stderr)
+            pid = int(Path(data, "peer.pid").read_text())
             yield Peer(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{web_port}", pid)
         finally:
             stop = [str(PEER / "pulsar"), "stop", "--data", data]
             if subprocess.run(stop, stdout=sys.stderr).returncode:
-                end(pid)
+                end(int(Path(data, "peer.pid").read_text()))
 
 
 def end(pid: int) -> None:
