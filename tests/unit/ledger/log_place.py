@@ -13,6 +13,7 @@ from magnetar.ledger.flight import PlainRun
 from magnetar.ledger.info import LogPolicy
 from magnetar.ledger.log import Log
 from magnetar.ledger.pace import CursorPace
+from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import EARLIEST, LedgerId, Position, Term
 from magnetar.runtime.clock import LoopClock
 from magnetar.testing.ledger import FaultyLedgerStore
@@ -39,7 +40,7 @@ class Place:
     clock: StepClock = field(default_factory=StepClock)
     shelf: RecordShelf = field(default_factory=RecordShelf)
     cache: EntryCache = field(default_factory=lambda: EntryCache(64 * BYTES))
-    inner: MemoryLedgerStore = field(default_factory=MemoryLedgerStore)
+    inner: LedgerStore = field(default_factory=MemoryLedgerStore)
     make_records: Callable[[RecordShelf], MemoryLogRecords] = MemoryLogRecords
     interval_s: float = 0.001
     term: int = 1
