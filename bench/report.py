@@ -193,6 +193,8 @@ def write_growth(document: Document) -> Iterator[str]:
         at n, 2n and 4n. Processor time and memory are the broker's, for one piece. `growth` is the
         time for a piece at 4n divided by that at n: 1 is linear, 4 would be quadratic."""
     )
+    if "notes" in document:
+        yield "\n".join(fill(f"- {note}") for note in document["notes"])
     rows = []
     for name, case in document["cases"].items():
         sizes = list(case["sizes"].items())
