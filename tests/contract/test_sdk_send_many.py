@@ -101,6 +101,56 @@ def test_what_fails_is_counted_and_the_rest_is_stored(place: Place) -> None:
     asyncio.run(body())
 
 
+def test_submitted_messages_without_options_keep_their_order_and_ids(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        async with (
+            place.client() as client,
+            client.queue_consumer(topic, subscription="s", schema=Schema.STRING) as consumer,
+            client.producer(topic, schema=Schema.STRING, batching=SMALL) as producer,
+        ):
+            sends = []
+            for number in range(100):
+                if number % 7 == 3:
+                    sends.append(await producer.submit(str(number), key="k"))
+                else:
+                    sends.append(await producer.submit(str(number)))
+            await producer.flush()
+            messages = await take(consumer, 100)
+            by_key: dict[str | None, list[int]] = {None: [], "k": []}
+            for message in messages:
+                number = int(message.value)
+                by_key[message.key].append(number)
+                assert (message.sequence_id, message.id) == (number, await sends[number])
+            assert by_key["k"] == list(range(3, 100, 7))
+            assert by_key[None] == [number for number in range(100) if number % 7 != 3]
+
+    asyncio.run(body())
+
+
+def test_submitted_messages_that_a_sealed_segment_refused_go_to_its_children(place: Place) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        async with (
+            place.client() as client,
+            client.queue_consumer(topic, subscription="s", schema=Schema.STRING) as consumer,
+            client.producer(topic, schema=Schema.STRING, batching=SMALL) as producer,
+        ):
+            splitting = asyncio.ensure_future(place.split(topic, 0))
+            sends = []
+            while not splitting.done() or len(sends) < 2_000:
+                sends.append(await producer.submit(str(len(sends))))
+                await asyncio.sleep(0)
+            ids = [await each for each in sends]
+            assert len(set(ids)) == len(sends) and max(id.segment_id for id in ids) > 0
+            found: set[int] = set()
+            while len(found) < len(sends):
+                found |= {int(message.value) for message in await take(consumer, 1)}
+            assert found == set(range(len(sends)))
+
+    asyncio.run(body())
+
+
 def test_groups_that_a_sealed_segment_refused_go_to_its_children(place: Place) -> None:
     async def body() -> None:
         topic = place.create_topic()

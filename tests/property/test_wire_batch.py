@@ -151,14 +151,24 @@ def test_a_damaged_even_batch_is_found_as_it_is_decoded(
     assert split_evenly(bytes(damaged), count) == split_slowly(bytes(damaged), count)
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**64 - 1) | st.integers(0, 300), st.integers(0, 300))))
-def test_the_head_of_a_plain_message_is_spelled_as_any_other(
-    messages: list[tuple[int, int]],
+FIRST = st.integers(0, 2**64 - 300) | st.integers(0, 300)
+SIZES = st.lists(st.integers(0, 300), max_size=8) | st.builds(
+    lambda size, count: [size] * count, st.integers(0, 300), st.integers(0, 299)
+)
+
+
+@given(st.lists(st.tuples(FIRST, SIZES), max_size=4))
+def test_plain_messages_in_a_row_are_spelled_as_any_others(
+    runs: list[tuple[int, list[int]]],
 ) -> None:
     head = SingleHead()
-    joined = b"".join(head.spell(number, size) + bytes(size) for number, size in messages)
+    joined = b"".join(
+        piece for first, sizes in runs for piece in head.spell(first, map(bytes, sizes))
+    )
     assert joined == encode_batch(
-        (SingleMessageMetadata(sequence_id=number), bytes(size)) for number, size in messages
+        (SingleMessageMetadata(sequence_id=number), bytes(size))
+        for first, sizes in runs
+        for number, size in enumerate(sizes, first)
     )
 
 

@@ -25,7 +25,7 @@ class SendCompletion(Protocol):
     """Ends the sends of messages, each once."""
 
     def confirm(self, messages: Sequence[Any], ids: Sequence[Any]) -> None:
-        """The broker has stored these."""
+        """The broker has stored these; those of a run have an id each."""
 
     def fail(self, messages: Iterable[Any], error: PulsarError) -> None:
         """These are not stored; those that have ended already are skipped."""
@@ -74,13 +74,26 @@ class Admission(Generic[M]):
 
     @property
     def pending(self) -> int:
-        return len(self._entered) + len(self._queue)
+        return self._settings.max_pending_messages - self._room + len(self._queue)
 
     def try_enter(self, message: M) -> bool:
         """Calls that wait enter first, in their order."""
         if self._room <= 0 or self._queue or not self._session.memory.try_take(message.size):
             return False
         self._enter(message)
+        return True
+
+    def room_behind(self, message: M) -> int:
+        """How many may join a message: none when others came after it."""
+        is_last = message.number + message.count == self._number and not self._queue
+        return self._room if is_last else 0
+
+    def try_join(self, count: int, size: int) -> bool:
+        """Let so many in as part of the last message, for which there is room."""
+        if not self._session.memory.try_take(size):
+            return False
+        self._room -= count
+        self._number += count
         return True
 
     async def enter(self, message: M) -> None:
@@ -145,9 +158,13 @@ class Admission(Generic[M]):
         return QueueFullError(f"{limit} messages wait for their receipts already")
 
     def confirm(self, messages: Sequence[M], ids: Sequence[Any]) -> None:
-        size = count = 0
+        size = count = at = 0
         entered, interceptors = self._entered, self._settings.interceptors
-        for message, id in zip(messages, ids, strict=True):
+        for message in messages:
+            if message.is_run:
+                id, at = ids[at : at + message.count], at + message.count
+            else:
+                id, at = ids[at], at + 1
             if entered.pop(message, message) is message:
                 continue  # it was too late
             size += message.size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -90,6 +91,49 @@ class Outcome(Protocol):
     def add_done_callback(self, on_done: Callable[[Any], object], /) -> None: ...
 
 
+class RunOutcome:
+    """Of messages that went together: `set_result` takes the ids of all."""
+
+    __slots__ = ("_is_done", "each")
+
+    def __init__(self, each: list[Outcome]) -> None:
+        self.each = each
+        self._is_done = False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def cancelled(self) -> bool:
+        return False
+
+    def cancel(self) -> bool:
+        return False
+
+    def set_result(self, ids: Sequence[Any], /) -> None:
+        self._is_done = True
+        for sent, id in zip(self.each, ids, strict=True):
+            try:
+                sent.set_result(id)
+            except asyncio.InvalidStateError:
+                pass  # its caller has given it up
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        self._is_done = True
+        for sent in self.each:
+            if not sent.done():
+                sent.set_exception(exception)
+
+    def result(self) -> Any:
+        return [sent.result() for sent in self.each]
+
+    def exception(self) -> BaseException | None:
+        failures = [sent.exception() for sent in self.each if not sent.cancelled()]
+        return failures[0] if failures else None
+
+    def add_done_callback(self, on_done: Callable[[Any], object], /) -> None:
+        self.each[-1].add_done_callback(on_done)
+
+
 @dataclass(slots=True, eq=False)
 class Outgoing:
     """A message on its way; `sent` gets its id, or why there is none."""
@@ -110,9 +154,32 @@ class Outgoing:
     pack: Pack | None = None
     """What it is if it is more than one."""
     group: Sequence[bytes] = ()
-    """Or the data of several that say nothing else: they become one entry."""
+    """Or the data of several that say nothing else."""
     is_submitted: bool = False
     """Whether its caller goes on without it: `flush` tells when it fails."""
+
+    @property
+    def last_sequence_id(self) -> int:
+        """Of the last one, if it is several."""
+        return self.sequence_id + (self.count - 1 if self.group else 0)
+
+    @property
+    def is_run(self) -> bool:
+        """Whether others have joined it: each has an outcome and an id of its own."""
+        return type(self.sent) is RunOutcome
+
+    def join(self, payloads: Sequence[bytes], outcomes: Sequence[Outcome]) -> None:
+        """Let more go with it; none of them says anything but its data."""
+        outcome, group = self.sent, self.group
+        if type(outcome) is RunOutcome and type(group) is list:
+            outcome.each += outcomes
+            group += payloads
+        else:
+            assert self.data is not None
+            self.group, self.data = [self.data, *payloads], None
+            self.sent = RunOutcome([outcome, *outcomes])
+        self.count += len(payloads)
+        self.size += sum(map(len, payloads))
 
     @property
     def is_plain(self) -> bool:
@@ -132,7 +199,7 @@ class Outgoing:
     def is_batchable(self) -> bool:
         options = self.options
         if not options:
-            return not self.group
+            return not self.group or self.is_run
         return (
             options.get("deliver_at_ms") is None
             and not options.get("replicate_to")
@@ -149,6 +216,8 @@ class PendingSend:
     frame: bytes
     messages: Sequence[Outgoing]
     """Empty for all chunks of a message but the last."""
+    count: int = 0
+    """How many are in the entry, if it is a batch."""
     is_sent: bool = False
     """Whether it was on some connection: it may be stored."""
 
@@ -200,7 +269,7 @@ class SendEncoder:
 
     def encode(self, messages: Sequence[Outgoing], *, now_ms: int) -> list[PendingSend]:
         """One SEND for one message or a batch; several for a message in chunks."""
-        if len(messages) > 1:
+        if len(messages) > 1 or messages[0].is_run:
             return [self._encode_batch(messages, now_ms)]
         pack = messages[0].pack
         if messages[0].group:
@@ -212,7 +281,7 @@ class SendEncoder:
     def _pack(self, message: Outgoing) -> Pack:
         """Its group, numbered from its sequence id on."""
         first, count = message.sequence_id, message.count
-        payload = _join_plain(first, message.group)
+        payload = b"".join(SingleHead().spell(first, message.group))
         hashes = (NO_KEY_HASH, NO_KEY_HASH) if self.settings.bucket_splits else None
         return Pack(count, first, first + count - 1, payload, None, False, hashes, None)
 
@@ -289,17 +358,18 @@ class SendEncoder:
         return sends
 
     def _encode_batch(self, messages: Sequence[Outgoing], now_ms: int) -> PendingSend:
-        first, last = messages[0], messages[-1]
+        first, highest = messages[0], messages[-1].last_sequence_id
+        count = sum(message.count for message in messages)
         batching = self.settings.batching
         # Batches by key or bucket interleave: only their last ids grow from one to the next.
         splits = self.settings.bucket_splits
         is_parted = not self.settings.keeps_sequence and (
             bool(splits) or (batching is not None and batching.by_key)
         )
-        sequence_id = last.sequence_id if is_parted else first.sequence_id
+        sequence_id = highest if is_parted else first.sequence_id
         metadata = self._metadata(sequence_id, now_ms, first)
-        metadata.num_messages_in_batch = len(messages)
-        metadata.highest_sequence_id = last.sequence_id
+        metadata.num_messages_in_batch = count
+        metadata.highest_sequence_id = highest
         _set_key(metadata, first)
         if splits and self.sealer is None:
             hashes = [_hash_bucket(message) for message in messages]
@@ -308,10 +378,10 @@ class SendEncoder:
         send = CommandSend(
             producer_id=self.producer_id,
             sequence_id=sequence_id,
-            highest_sequence_id=last.sequence_id,
-            num_messages=len(messages),
+            highest_sequence_id=highest,
+            num_messages=count,
         )
-        return _pending(send, metadata, payload, tuple(messages))
+        return _pending(send, metadata, payload, tuple(messages), count)
 
     def _metadata(self, sequence_id: int, now_ms: int, message: Outgoing) -> MessageMetadata:
         metadata = MessageMetadata(
@@ -341,24 +411,16 @@ def _join(messages: Sequence[Outgoing]) -> bytes:
     spell = SingleHead().spell
     for message in messages:
         data, number = message.data, message.sequence_id
-        if message.is_plain and data is not None:
-            pieces.append(spell(number, len(data)))
-            pieces.append(data)
+        if message.group:
+            pieces += spell(number, message.group)
+        elif message.is_plain and data is not None:
+            pieces += spell(number, (data,))
         else:
             single = SingleMessageMetadata(sequence_id=number)
             _describe(single, message)
             if data is None:
                 single.null_value = True
             pieces.append(encode_batch([(single, data or b"")]))
-    return b"".join(pieces)
-
-
-def _join_plain(first: int, group: Sequence[bytes]) -> bytes:
-    pieces: list[bytes] = []
-    spell = SingleHead().spell
-    for number, data in enumerate(group, first):
-        pieces.append(spell(number, len(data)))
-        pieces.append(data)
     return b"".join(pieces)
 
 
@@ -374,7 +436,7 @@ def part_batch(settings: SendSettings, messages: Sequence[Outgoing]) -> list[Seq
     for message in messages:
         bucket = bucket_index(settings.bucket_splits, _hash_bucket(message))
         groups.setdefault(bucket, []).append(message)
-    return sorted(groups.values(), key=lambda group: group[-1].sequence_id)
+    return sorted(groups.values(), key=lambda group: group[-1].last_sequence_id)
 
 
 def _part_runs(splits: tuple[int, ...], messages: Sequence[Outgoing]) -> list[Sequence[Outgoing]]:
@@ -397,18 +459,22 @@ def part_by_key(messages: Sequence[Outgoing]) -> list[Sequence[Outgoing]]:
         ordering_key = message.options.get("ordering_key")
         key = message.key if ordering_key is None else ordering_key
         groups.setdefault(key, []).append(message)
-    return sorted(groups.values(), key=lambda group: group[-1].sequence_id)
+    return sorted(groups.values(), key=lambda group: group[-1].last_sequence_id)
 
 
 def _pending(
-    send: CommandSend, metadata: MessageMetadata, payload: bytes, messages: Sequence[Outgoing]
+    send: CommandSend,
+    metadata: MessageMetadata,
+    payload: bytes,
+    messages: Sequence[Outgoing],
+    count: int = 0,
 ) -> PendingSend:
     if metadata.HasField("txnid_least_bits"):
         send.txnid_most_bits = metadata.txnid_most_bits
         send.txnid_least_bits = metadata.txnid_least_bits
     frame = encode_payload_command(make_command(send), encode_entry(metadata, payload))
     highest = max(send.sequence_id, send.highest_sequence_id)
-    return PendingSend(send.sequence_id, highest, frame, messages)
+    return PendingSend(send.sequence_id, highest, frame, messages, count)
 
 
 def format_key(key: str | bytes) -> str:

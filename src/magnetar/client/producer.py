@@ -24,6 +24,7 @@ from magnetar.client.publication import (
     SendOptions,
     follow_send,
     group_values,
+    may_join,
     measure,
     pack_message,
 )
@@ -67,6 +68,9 @@ class AsyncProducer(Handle, Generic[T]):
         self._producers = ProducerSet(
             session, topic, settings, routing, self._admission, resend=self._route
         )
+        self._tail: Item | None = None
+        """What was submitted last, if others may join it."""
+        self._joins = may_join(settings)
 
     @property
     def topic(self) -> str:
@@ -124,9 +128,7 @@ class AsyncProducer(Handle, Generic[T]):
         One that fails is told by its future, and by `flush`.
         """
         sent: asyncio.Future[MessageId] = self._loop.create_future()
-        item = self._prepare(value, options, sent)
-        item.is_submitted = True
-        if not self._admission.try_enter(item):
+        if (item := self._begin(value, options, sent)) is not None:
             await self._wait_for_room(item)
         return sent
 
@@ -175,11 +177,58 @@ class AsyncProducer(Handle, Generic[T]):
     ) -> asyncio.Future[MessageId]:
         """Publish without waiting for anything; raises QueueFullError when too many wait."""
         sent: asyncio.Future[MessageId] = self._loop.create_future()
-        item = self._prepare(value, options, sent)
-        item.is_submitted = True
-        if not self._admission.try_enter(item):
+        if (item := self._begin(value, options, sent)) is not None:
             raise self._admission.full(item)
         return sent
+
+    def _begin(self, value: T | None, options: SendOptions, sent: Outcome) -> Item | None:
+        """Submit; returns what there is no room for."""
+        if options or value is None or not self._joins:
+            item = self._prepare(value, options, sent)
+            item.is_submitted = True
+        else:
+            data = self._encode_plain(value)
+            if self._try_join((data,), (sent,)):
+                return None
+            item = self._make_tail(data, sent)
+        return None if self._admission.try_enter(item) else item
+
+    def _encode_plain(self, value: T) -> bytes:
+        """The data of a message that says nothing else; any thread may call it."""
+        if self._producers.failure is not None:
+            raise self._producers.failure
+        return self._settings.schema.encode(value)
+
+    def _make_tail(self, data: bytes, sent: Outcome) -> Item:
+        item = self._tail = Item(data, sent, None, NO_OPTIONS, len(data), is_submitted=True)
+        return item
+
+    def _enter_plain(self, submitted: Sequence[tuple[bytes, Outcome]]) -> None:
+        """In their order, each as soon as there is room; closing meanwhile fails them."""
+        payloads, outcomes = zip(*submitted, strict=True)
+        at = 0
+        while at < len(payloads):
+            joined = self._try_join(payloads[at:], outcomes[at:])
+            if not joined:
+                self._admission.enter_all_later((self._make_tail(payloads[at], outcomes[at]),))
+            at += joined or 1
+
+    def _try_join(self, payloads: Sequence[bytes], outcomes: Sequence[Outcome]) -> int:
+        """Let messages that say nothing but their data go with the one submitted just before them,
+        if that waits in a batch: they cost little more than one. Returns how many could.
+        """
+        tail = self._tail
+        if tail is None or tail.producer is None:
+            return 0
+        producer = tail.producer.producer
+        count = min(producer.count_joinable(tail, payloads), self._admission.room_behind(tail))
+        if not count:
+            return 0
+        payloads = payloads[:count]
+        if not self._admission.try_join(count, sum(map(len, payloads))):
+            return 0
+        producer.join(tail, payloads, outcomes[:count])
+        return count
 
     async def flush(self) -> None:
         """Wait until everything sent before is stored or has failed.

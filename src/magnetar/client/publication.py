@@ -205,6 +205,19 @@ class ProducerSettings:
     """Made with the topic, so that the first message has a reader."""
 
 
+def may_join(settings: ProducerSettings) -> bool:
+    """Whether submitted messages that say nothing but their data may go together as one: no
+    interceptor sees each, none has a key, and they expire at nearly the same time.
+    """
+    batching, timeout = settings.batching, settings.send_timeout
+    return (
+        batching is not None
+        and not settings.interceptors
+        and not settings.schema.has_key
+        and (timeout == 0 or batching.max_delay <= timeout / 10)
+    )
+
+
 async def choose_schema(
     settings: ProducerSettings, topic: TopicName, book: SchemaBook
 ) -> WireSchema | None:

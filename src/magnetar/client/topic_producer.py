@@ -27,7 +27,7 @@ from magnetar.client.error import (
     decode_refusal,
 )
 from magnetar.client.message_id import MessageId
-from magnetar.client.outgoing import Outgoing, PendingSend, SendEncoder, part_batch
+from magnetar.client.outgoing import Outcome, Outgoing, PendingSend, SendEncoder, part_batch
 from magnetar.client.pending import PendingQueue
 from magnetar.client.policy import BatchingPolicy
 from magnetar.client.publication import ProducerSettings as ProducerSettings
@@ -104,7 +104,7 @@ class TopicProducer:
         self._next_sequence_id = 0
         self._pending = PendingQueue()
         self._batch: list[Outgoing] = []
-        self._batch_bytes = 0
+        self._batch_count = self._batch_bytes = 0
         self._batch_timer: Timer | None = None
         self._batch_transaction: Enlisting | None = None
         self._held: deque[tuple[Outgoing, int | None]] = deque()
@@ -126,7 +126,7 @@ class TopicProducer:
             sequence_id = self._next_sequence_id
         message.sequence_id = sequence_id
         if sequence_id >= self._next_sequence_id:
-            self._next_sequence_id = sequence_id + (message.count if message.group else 1)
+            self._next_sequence_id = message.last_sequence_id + 1
         batching = self._settings.batching
         size = message.size
         if batching is None or not message.is_batchable or size > batching.max_bytes:
@@ -135,6 +135,36 @@ class TopicProducer:
             self._send((message,))
         else:
             self._add_to_batch(message, size, batching)
+
+    def count_joinable(self, message: Outgoing, payloads: Sequence[bytes]) -> int:
+        """How many of these, from the first on, may join a message: it is the last of a batch that
+        is not sent yet and has room for them.
+        """
+        batch, batching = self._batch, self._settings.batching
+        if not batch or batch[-1] is not message or batching is None or self._failure is not None:
+            return 0
+        places = batching.max_messages - self._batch_count
+        left = self.batch_bytes_max(batching) - self._batch_bytes
+        count = 0
+        for payload in payloads:
+            left -= len(payload)
+            if left <= 0 or count == places:
+                break
+            count += 1
+        return count
+
+    def join(
+        self, message: Outgoing, payloads: Sequence[bytes], outcomes: Sequence[Outcome]
+    ) -> None:
+        """Send these with a message that they may join."""
+        before = message.size
+        message.join(payloads, outcomes)
+        self._next_sequence_id += len(payloads)
+        self._batch_count += len(payloads)
+        self._batch_bytes += message.size - before
+        assert self._settings.batching is not None
+        if self._batch_count >= self._settings.batching.max_messages:
+            self.flush_batch()
 
     def _hold(self, message: Outgoing, sequence_id: int | None) -> None:
         self._held.append((message, sequence_id))
@@ -184,7 +214,7 @@ class TopicProducer:
             self._batch_timer.cancel()
             self._batch_timer = None
         if self._batch:
-            batch, self._batch, self._batch_bytes = self._batch, [], 0
+            batch, self._batch, self._batch_bytes, self._batch_count = self._batch, [], 0, 0
             for group in part_batch(self._settings, batch):
                 self._send(group)
 
@@ -261,13 +291,16 @@ class TopicProducer:
         bytes_max = self.batch_bytes_max(batching)
         transaction = message.options.get("transaction") if message.options else None
         if self._batch and (
-            self._batch_bytes + size > bytes_max or transaction is not self._batch_transaction
+            self._batch_bytes + size > bytes_max
+            or self._batch_count + message.count > batching.max_messages
+            or transaction is not self._batch_transaction
         ):
             self.flush_batch()
         self._batch_transaction = transaction
         self._batch.append(message)
+        self._batch_count += message.count
         self._batch_bytes += size
-        if len(self._batch) >= batching.max_messages or self._batch_bytes >= bytes_max:
+        if self._batch_count >= batching.max_messages or self._batch_bytes >= bytes_max:
             self.flush_batch()
         elif self._batch_timer is None:
             self._batch_timer = self._clock.call_later(batching.max_delay, self.flush_batch)
@@ -376,15 +409,12 @@ class TopicProducer:
         if send.highest_sequence_id > self.last_sequence_id:
             self.last_sequence_id = send.highest_sequence_id
         if send.messages:
-            partition, count = self.topic.partition_index, len(send.messages)
+            partition, count = self.topic.partition_index, send.count
             segment = self._owner.id_segment
-            if count == 1:
-                ids = [MessageId(ledger_id, entry_id, partition, -1, 0, segment)]
-            else:
-                ids = [
-                    MessageId(ledger_id, entry_id, partition, n, count, segment)
-                    for n in range(count)
-                ]
+            ids = [
+                MessageId(ledger_id, entry_id, partition, n, count, segment)
+                for n in (range(count) if count else (-1,))
+            ]
             self._completion.confirm(send.messages, ids)
 
     def on_send_error(self, error: CommandSendError) -> None:

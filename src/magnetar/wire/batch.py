@@ -62,16 +62,23 @@ class SingleHead:
         self._high = self._size = -1
         self._head = self._rest = b""
 
-    def spell(self, sequence_id: int, size: int) -> bytes:
-        """As `encode_batch` does, for an id and a size that are not negative."""
-        high = sequence_id >> 7
-        if high != self._high or size != self._size:
-            self._high, self._size = high, size
-            self._rest = spell_varint(high) if high else b""
-            encoded = SingleMessageMetadata(payload_size=size).SerializeToString()
-            self._head = _SIZE.pack(len(encoded) + 2 + len(self._rest)) + encoded
+    def spell(self, first: int, payloads: Iterable[bytes]) -> list[bytes]:
+        """As `encode_batch` does, for ids from `first` on, which is not negative: what stands in
+        front of each payload, and the payload.
+        """
+        pieces: list[bytes] = []
+        head, rest, size, high = self._head, self._rest, self._size, self._high
         numbers = _FIRST_OF_MANY if high else _ALONE
-        return self._head + numbers[sequence_id & 0x7F] + self._rest
+        for sequence_id, payload in enumerate(payloads, first):
+            if sequence_id >> 7 != high or len(payload) != size:
+                high, size = sequence_id >> 7, len(payload)
+                rest = spell_varint(high) if high else b""
+                encoded = SingleMessageMetadata(payload_size=size).SerializeToString()
+                head = _SIZE.pack(len(encoded) + 2 + len(rest)) + encoded
+                numbers = _FIRST_OF_MANY if high else _ALONE
+            pieces += (head + numbers[sequence_id & 0x7F] + rest, payload)
+        self._head, self._rest, self._size, self._high = head, rest, size, high
+        return pieces
 
 
 def encode_batch(messages: Iterable[tuple[SingleMessageMetadata, bytes]]) -> bytes:

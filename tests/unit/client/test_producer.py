@@ -15,6 +15,7 @@ from magnetar.client.error import (
     ProducerFencedError,
     PulsarTimeoutError,
     QueueFullError,
+    SendFailedError,
     TopicTerminatedError,
 )
 from magnetar.client.policy import BackoffPolicy, BatchingPolicy, ConnectionPolicy
@@ -80,6 +81,68 @@ def test_a_batch_is_full_by_count_and_by_size() -> None:
             await asyncio.gather(*(producer.send(b"x") for _ in range(4)))
             await asyncio.gather(*(producer.send(b"y" * 60) for _ in range(2)), producer.flush())
             assert [send.num_messages for send in broker.bodies(Type.SEND)] == [2, 2, 1, 1]
+
+    asyncio.run(body())
+
+
+def test_messages_that_say_nothing_but_their_data_go_as_one_with_an_id_each() -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker, connect(broker) as client:
+            entries: list[tuple[Any, bytes]] = []
+
+            def on_send(line: Line, send: Any, entry: bytes) -> None:
+                entries.append((send, entry))
+                broker.receipt(line, send)
+
+            broker.on[Type.SEND] = on_send
+            policy = BatchingPolicy(max_delay=1, max_messages=6, max_bytes=100)
+            producer = await client.producer("t", batching=policy, max_pending_messages=8)
+            sends = [producer.send_nowait(b"%d" % n) for n in range(3)]
+            sends.append(producer.send_nowait(b"3", key="k"))
+            sends += [producer.send_nowait(b"%d" % n) for n in range(4, 8)]
+            assert producer.stats.pending == 8
+            with pytest.raises(QueueFullError):
+                producer.send_nowait(b"8")
+            assert sends[1].cancel()  # its caller does not ask any more: it is stored all the same
+            await producer.flush()
+            assert (producer.stats.pending, producer.stats.sent) == (0, 8)
+            del sends[1]
+            ids = [str(await each) for each in sends]
+            assert ids == [
+                *("7:0:-1:0", "7:0:-1:2", "7:0:-1:3", "7:0:-1:4", "7:0:-1:5"),
+                *("7:1:-1:0", "7:1:-1:1"),
+            ]
+            stored = []
+            for send, entry in entries:
+                metadata, payload = decode_entry(entry)
+                count = metadata.num_messages_in_batch
+                assert (send.num_messages, metadata.highest_sequence_id) == (
+                    count,
+                    send.sequence_id + count - 1,
+                )
+                stored += [
+                    (single.metadata.sequence_id, single.metadata.partition_key, single.payload)
+                    for single in decode_batch(payload, count)
+                ]
+            assert stored == [(n, "k" if n == 3 else "", b"%d" % n) for n in range(8)]
+            alone = await producer.send(b"8")
+            assert str(alone) == "7:2:-1:-1"
+
+    asyncio.run(body())
+
+
+def test_all_messages_that_went_as_one_fail_with_it() -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker, connect(broker) as client:
+            broker.on[Type.SEND] = lambda line, send, entry: None
+            producer = await client.producer("t", send_timeout=1)
+            sends = [producer.send_nowait(b"x") for _ in range(5)]
+            with pytest.raises(SendFailedError, match="5 messages were not stored"):
+                await producer.flush()
+            for sent in sends:
+                with pytest.raises(PulsarTimeoutError):
+                    await sent
+            assert (producer.stats.failed, producer.stats.pending) == (5, 0)
 
     asyncio.run(body())
 

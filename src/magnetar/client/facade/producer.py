@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from threading import Condition, Lock
 from typing import Any, Final, Generic, TypeVar, Unpack
@@ -13,6 +13,7 @@ from magnetar.client.facade.loop import BackgroundLoop, Burst, SyncHandle
 from magnetar.client.handle import ProducerStats
 from magnetar.client.keyword import describe
 from magnetar.client.message_id import MessageId
+from magnetar.client.outgoing import Outcome
 from magnetar.client.producer import AsyncProducer
 from magnetar.client.publication import SendOptions
 from magnetar.client.segment_producer import Item
@@ -32,11 +33,12 @@ class SendFuture(Future[T]):
     condition takes longer than all else that a submit does.
     """
 
+    _state = _PENDING
+    _result = _exception = None
     _lazy: Condition | None = None
 
     def __init__(self) -> None:
-        self._state = _PENDING
-        self._result = self._exception = None
+        """What it begins with stands above: nothing is set until it ends."""
 
     @property
     def _condition(self) -> Condition:  # type: ignore[override]
@@ -58,26 +60,24 @@ class SendFuture(Future[T]):
         return super().cancel() and not self.set_running_or_notify_cancel()
 
     def set_result(self, result: T) -> None:
-        if not self._end_alone(result, None):
-            try:
-                super().set_result(result)
-            except InvalidStateError:
-                pass  # a thread has cancelled it
+        with _lock:
+            if self._lazy is None:  # no thread waits for it
+                self._result, self._state = result, _FINISHED
+                return
+        try:
+            super().set_result(result)
+        except InvalidStateError:
+            pass  # a thread has cancelled it
 
     def set_exception(self, exception: BaseException | None) -> None:
-        if not self._end_alone(None, exception):
-            try:
-                super().set_exception(exception)
-            except InvalidStateError:
-                pass  # a thread has cancelled it
-
-    def _end_alone(self, result: T | None, exception: BaseException | None) -> bool:
-        """Without telling anyone, if no thread has asked so far."""
         with _lock:
-            if self._lazy is not None:
-                return False
-            self._result, self._exception, self._state = result, exception, _FINISHED
-            return True
+            if self._lazy is None:
+                self._exception, self._state = exception, _FINISHED
+                return
+        try:
+            super().set_exception(exception)
+        except InvalidStateError:
+            pass  # a thread has cancelled it
 
 
 class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
@@ -88,7 +88,7 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
     def __init__(self, loop: BackgroundLoop, inner: AsyncProducer[T]) -> None:
         super().__init__(loop, inner)
         self._burst: Burst[None] = Burst(loop, lambda claims: None)
-        self._enter = self._on_prepared
+        self._enter, self._enter_plain = self._on_prepared, self._on_plain
         self._lock = threading.Lock()
         self._count = self._bytes = 0
         """What was prepared and has not reached the loop yet."""
@@ -153,15 +153,21 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
         if options.get("transaction") is not None:  # which lives on the loop
             return self._submit_within(value, options, waits=waits)
         sent: SendFuture[MessageId] = SendFuture()
-        message = self._inner._prepare(value, options, sent)
-        message.is_submitted = True
-        size, admission = message.size, self._inner._admission
+        inner, admission = self._inner, self._inner._admission
+        if options or value is None or not inner._joins:
+            item = inner._prepare(value, options, sent)
+            item.is_submitted = True
+            work: tuple[Callable[[Sequence[Any]], object], object] = self._enter, item
+            size = item.size
+        else:
+            data = inner._encode_plain(value)
+            work, size = (self._enter_plain, (data, sent)), len(data)
         while True:
             with self._lock:
                 if admission.has_room(size, behind=self._count, ahead=self._bytes):
                     self._count += 1
                     self._bytes += size
-                    self._burst.call(self._enter, message)
+                    self._burst.call(*work)
                     return sent
             if not waits:
                 raise admission.full()
@@ -182,7 +188,16 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
 
     def _on_prepared(self, messages: Sequence[Item]) -> None:
         """On the loop."""
-        with self._lock:
-            self._count -= len(messages)
-            self._bytes -= sum(message.size for message in messages)
         self._inner._admission.enter_all_later(messages)
+        self._give_back(len(messages), sum(message.size for message in messages))
+
+    def _on_plain(self, submitted: Sequence[tuple[bytes, Outcome]]) -> None:
+        """On the loop; these say nothing but their data."""
+        self._inner._enter_plain(submitted)
+        self._give_back(len(submitted), sum(len(data) for data, _ in submitted))
+
+    def _give_back(self, count: int, size: int) -> None:
+        """Once they are counted where they are now: nothing may come between."""
+        with self._lock:
+            self._count -= count
+            self._bytes -= size
