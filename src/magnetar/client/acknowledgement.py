@@ -60,6 +60,11 @@ class Acknowledger:
         self._tell(id, is_cumulative=False)
         self._go_on()
 
+    def add_of_batch(self, entry: MessageId, size: int, indexes: Iterable[int]) -> None:
+        """Some messages of a batch are done; no interceptor wants to know which."""
+        self.group.add_of_batch(entry, size, indexes)
+        self._go_on()
+
     def add_cumulative(self, id: MessageId) -> None:
         self.group.add_cumulative(id)
         self._tell(id, is_cumulative=True)
@@ -229,14 +234,23 @@ class AckGroup:
         return left
 
     def add(self, id: MessageId) -> None:
-        entry = _entry_of(id)
         if id.batch_index < 0:
-            self._individual[entry] = WHOLE
-            return
+            self._individual[_entry_of(id)] = WHOLE
+        else:
+            self.add_of_batch(id, _batch_size(id), (id.batch_index,))
+
+    def add_of_batch(self, id: MessageId, size: int, indexes: Iterable[int]) -> None:
+        """Some messages of the batch that `id` is, or is of."""
+        entry = _entry_of(id)
+        if self._individual.get(entry) == WHOLE:
+            return  # acknowledged again, before the broker was told that all of it is done
         remaining = self._remaining.get(entry)
         if remaining is None:
-            remaining = full_ack_set(_batch_size(id))
-        remaining &= ~(1 << id.batch_index)
+            remaining = full_ack_set(size)
+        done = 0
+        for index in indexes:
+            done |= 1 << index
+        remaining &= ~done
         if remaining == WHOLE:
             self._remaining.pop(entry, None)
             self._individual[entry] = WHOLE

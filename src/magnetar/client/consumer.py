@@ -18,7 +18,7 @@ from magnetar.client.error import (
 )
 from magnetar.client.handle import ConsumerStats
 from magnetar.client.inbox import Inbox, Receiver
-from magnetar.client.message import Message
+from magnetar.client.message import Message, group_by_entry
 from magnetar.client.message_id import (
     EARLIEST_ID,
     LATEST_ID,
@@ -261,6 +261,14 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
                 refuse_detached(place[1], place[2])
         self._acknowledged += len(places)
         return list(parts)
+
+    def _acknowledge_received(self, messages: Sequence[Message[T]]) -> None:
+        """Note that these are done, entry by entry: a thread has acknowledged one after another."""
+        for entry, indexes in group_by_entry(messages):
+            part = self._find((entry.id.topic, entry.origin.segment_id, entry.id))
+            if part is not None:
+                part.acknowledge_of(entry, indexes)
+        self._acknowledged += len(messages)
 
     def negative_acknowledge(
         self, message: Message[T] | MessageId, delay: Duration | None = None

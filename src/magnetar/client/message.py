@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 
 from magnetar.client.error import ConfigurationError
@@ -46,6 +48,21 @@ class DeliveredEntry:
     is_encrypted: bool = False
     values: Values[Any] = RAW
 
+    def place(self, index: int) -> MessageId:
+        """The id of one of its messages; of the only one for an index below 0."""
+        id = self.id
+        if index < 0:
+            return id
+        return MessageId(
+            id.ledger_id,
+            id.entry_id,
+            id.partition,
+            index,
+            self.batch_size,
+            id.segment_id,
+            id.topic,
+        )
+
 
 class Message(Generic[T]):
     """`topic` is the scalable topic, the regular one or the partition it came from. A `data` of
@@ -80,18 +97,7 @@ class Message(Generic[T]):
     @property
     def place(self) -> MessageId:
         """The id without how far the application had come elsewhere."""
-        id = self._entry.id
-        if self._index < 0:
-            return id
-        return MessageId(
-            id.ledger_id,
-            id.entry_id,
-            id.partition,
-            self._index,
-            self._entry.batch_size,
-            id.segment_id,
-            id.topic,
-        )
+        return self._entry.place(self._index)
 
     @property
     def topic(self) -> str:
@@ -191,6 +197,14 @@ class Message(Generic[T]):
 
     def __repr__(self) -> str:
         return f"Message({self.place}, {self.topic}, key={self.key!r}, {self.size} bytes)"
+
+
+def group_by_entry(
+    messages: Iterable[Message[Any]],
+) -> Iterator[tuple[DeliveredEntry, list[int]]]:
+    """Which messages these are of each entry, as long as they come one after the other."""
+    for entry, group in groupby(messages, key=attrgetter("_entry")):
+        yield entry, [message._index for message in group]
 
 
 class EvenMessages(Sequence[Message[Any]]):

@@ -72,8 +72,13 @@ class RedeliveryPlan:
                 delay = backoff.delay(count, self._clock.chance)
         self._plan(id, delay)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for no message and counts none."""
+        return not self._due and not self._counts
+
     def on_done(self, ids: Iterable[MessageId]) -> None:
-        if not self._due and not self._counts:
+        if self.is_idle:
             return
         for id in ids:
             self._due.pop(id, None)

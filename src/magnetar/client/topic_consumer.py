@@ -26,7 +26,7 @@ from magnetar.client.encryption import ConsumerFailure
 from magnetar.client.enlisting import Enlisting
 from magnetar.client.error import CryptoError, PulsarError, PulsarTimeoutError
 from magnetar.client.interceptor import tell_refused
-from magnetar.client.message import Message, Origin
+from magnetar.client.message import DeliveredEntry, Message, Origin
 from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.raw import RawEntry, make_raw
 from magnetar.client.redelivery import RedeliveryPlan, RedeliveryTimes
@@ -144,6 +144,15 @@ class TopicConsumer:
             self.acknowledger.add(id, entries)
         else:
             self.acknowledger.add_within(transaction, entries, is_cumulative=False)
+
+    def acknowledge_of(self, entry: DeliveredEntry, indexes: Sequence[int]) -> None:
+        """As `acknowledge`, for some messages of one entry."""
+        is_told = bool(self._settings.interceptors)
+        if entry.batch_size and self._redeliveries.is_idle and not self._chunk_ids and not is_told:
+            self.acknowledger.add_of_batch(entry.id, entry.batch_size, indexes)
+        else:
+            for index in indexes:
+                self.acknowledge(entry.place(index))
 
     def acknowledge_cumulative(self, id: MessageId, transaction: Enlisting | None = None) -> None:
         self._redeliveries.on_done_up_to(id)

@@ -29,6 +29,28 @@ def test_without_indexes_an_entry_is_told_only_when_all_of_it_is_done() -> None:
     assert taken(group) == [(CommandAck.Individual, 0, [])]
 
 
+def test_a_batch_that_is_done_stays_so_when_a_message_is_acknowledged_again() -> None:
+    group = AckGroup(by_index=True)
+    for index in (0, 1, 1, 0):
+        group.add(of_batch(0, index, 2))
+    assert taken(group) == [(CommandAck.Individual, 0, [])]
+
+
+@pytest.mark.parametrize("by_index", [True, False])
+@pytest.mark.parametrize("indexes", [[0], [3, 1], [2, 2], [0, 1, 2, 3], [3, 2, 1, 0]])
+def test_messages_of_a_batch_may_be_added_one_by_one_or_together(
+    by_index: bool, indexes: list[int]
+) -> None:
+    one_by_one, together = AckGroup(by_index=by_index), AckGroup(by_index=by_index)
+    for group in (one_by_one, together):
+        group.on_delivered(MessageId(1, 7), 0b1110)
+        group.add(of_batch(7, 1, 4))
+    for index in indexes:
+        one_by_one.add(of_batch(7, index, 4))
+    together.add_of_batch(MessageId(1, 7), 4, indexes)
+    assert taken(one_by_one) == taken(together)
+
+
 def test_a_cumulative_acknowledgement_inside_a_batch_tells_what_remains() -> None:
     group = AckGroup(by_index=True)
     group.add_cumulative(of_batch(4, 1, 4))

@@ -65,8 +65,6 @@ class AsyncReceiver(AsyncSource, Protocol):
     @property
     def name(self) -> str: ...
 
-    def _check_messages(self) -> None: ...
-
     def pause(self) -> None: ...
 
     def resume(self) -> None: ...
@@ -101,7 +99,7 @@ class SyncSource(SyncHandle[S], Generic[S, T]):
         Does nothing after the client's own close, or in a process that was forked.
         """
         super().close()
-        self._burst.check()
+        self._burst.check_failure()
 
     def __iter__(self) -> Self:
         return self
@@ -115,7 +113,8 @@ class SyncSource(SyncHandle[S], Generic[S, T]):
         return message
 
     def _receive(self, timeout: Duration | None) -> Message[T] | None:
-        claim = self._claim_now()
+        self._burst.check()
+        claim = self._inbox.claim()
         if claim is None:
             claim = self._wait(self._inbox.claim, timeout)
             if claim is None:
@@ -123,15 +122,9 @@ class SyncSource(SyncHandle[S], Generic[S, T]):
         self._burst.claim(claim)
         return claim.messages[0]
 
-    def _claim_now(self) -> Claim | None:
-        self._loop.check()
-        self._burst.check()
-        return self._inbox.claim()
-
     def _claim_many(
         self, max_messages: int, timeout: Duration | None, linger: Duration
     ) -> list[Claim]:
-        self._loop.check()
         self._burst.check()
         check_limit(max_messages)
         claim = self._inbox.claim_run(max_messages)
@@ -164,7 +157,6 @@ class SyncSource(SyncHandle[S], Generic[S, T]):
 
     def _post(self, work: Callable[[Sequence[I]], object], *items: I) -> None:
         """Tell the loop without waiting for it; what goes wrong is raised at the next occasion."""
-        self._loop.check()
         self._burst.check()
         for item in items:
             self._burst.call(work, item)
@@ -193,11 +185,7 @@ class SyncReceiver(SyncSource[R, T], Generic[R, T]):
 
     def receive_nowait(self) -> Message[T] | None:
         """A message that is here already, or None."""
-        claim = self._claim_now()
-        if claim is None:
-            return None
-        self._burst.claim(claim)
-        return claim.messages[0]
+        return self._receive(0)
 
     def receive_many(
         self, max_messages: int, timeout: Duration | None = None, *, linger: Duration = 0.0
@@ -205,13 +193,8 @@ class SyncReceiver(SyncSource[R, T], Generic[R, T]):
         """Up to `max_messages`: those that are here as soon as there is one, even none after
         `timeout`. With `linger`, wait so long after the first one for more.
         """
-        self._inner._check_messages()
         claims = self._claim_many(max_messages, timeout, linger)
         return MessageBatch([(claim.messages, claim.progress) for claim in claims])
-
-    def _claim_now(self) -> Claim | None:
-        self._inner._check_messages()
-        return super()._claim_now()
 
     def pause(self) -> None:
         """Ask for no more messages; those that were asked for still come."""
@@ -279,6 +262,8 @@ class SyncIndividual(SyncSubscription[N, T], Generic[N, T]):
     def __init__(self, loop: BackgroundLoop, inner: N) -> None:
         super().__init__(loop, inner)
         self._begin_acknowledge = inner._begin_acknowledge
+        self._acknowledge_received = inner._acknowledge_received
+        self._has_receipts = inner._has_receipts
         self._refuse = inner._refuse
 
     def acknowledge(self, message: Done[T], transaction: TransactionHandle | None = None) -> None:
@@ -286,8 +271,11 @@ class SyncIndividual(SyncSubscription[N, T], Generic[N, T]):
 
         Waits for the broker only with `ack_receipts`.
         """
-        if self._inner._has_receipts or transaction is not None:
+        if self._has_receipts or transaction is not None:
             self._run(self._inner.acknowledge(message, transaction))
+        elif isinstance(message, Message):
+            self._burst.check()
+            self._burst.call(self._acknowledge_received, message)
         else:
             self._post(self._begin_acknowledge, *places_of(message))
 
@@ -385,6 +373,16 @@ class Consumer(SyncIndividual[AsyncConsumer[T], T], Generic[T]):
 
 class CheckpointConsumer(SyncReceiver[AsyncCheckpointConsumer[T], T], Generic[T]):
     """Made by `client.checkpoint_consumer`; a context manager and iterator of messages."""
+
+    def _receive(self, timeout: Duration | None) -> Message[T] | None:
+        self._inner._check_messages()
+        return super()._receive(timeout)
+
+    def _claim_many(
+        self, max_messages: int, timeout: Duration | None, linger: Duration
+    ) -> list[Claim]:
+        self._inner._check_messages()
+        return super()._claim_many(max_messages, timeout, linger)
 
     @property
     def group(self) -> str | None:

@@ -49,6 +49,11 @@ class Burst(Generic[C]):
             self._wake()
 
     def check(self) -> None:
+        """Raise unless a call from here can work, and what went wrong since the last time."""
+        self._loop.check()
+        self.check_failure()
+
+    def check_failure(self) -> None:
         """Raise what went wrong since the last time."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
