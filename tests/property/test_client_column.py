@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from magnetar.client.delivery import EntryDecoder
 from magnetar.client.message import Message, Origin
-from magnetar.client.outgoing import Outgoing, SendEncoder
+from magnetar.client.outgoing import Outgoing
 from magnetar.client.publication import ProducerSettings
+from magnetar.client.send_encoder import SendEncoder
 from magnetar.columns.column import ChunkUnbegun, ColumnDecoder, EntryUnreadable
 from magnetar.model.position import Position
 from magnetar.wire.command import CommandMessage, CompressionType, message_id

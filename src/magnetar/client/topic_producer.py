@@ -27,12 +27,12 @@ from magnetar.client.error import (
     decode_refusal,
 )
 from magnetar.client.message_id import MessageId
-from magnetar.client.outgoing import Outcome, Outgoing, PendingSend, SendEncoder, part_batch
-from magnetar.client.pending import PendingQueue
+from magnetar.client.outgoing import Outcome, Outgoing, PendingQueue, PendingSend
 from magnetar.client.policy import BatchingPolicy
 from magnetar.client.publication import ProducerSettings as ProducerSettings
 from magnetar.client.publication import choose_schema, encode_producer
 from magnetar.client.retry import is_final
+from magnetar.client.send_encoder import SendEncoder, part_batch
 from magnetar.client.session import Session
 from magnetar.errors import ProtocolViolation
 from magnetar.model.name import TopicName

@@ -20,10 +20,11 @@ from magnetar.client.option import (
     build_producer,
     choose_chunk,
 )
-from magnetar.client.outgoing import Outgoing, part_by_key
+from magnetar.client.outgoing import Outgoing
 from magnetar.client.pattern import parse_pattern
 from magnetar.client.quantity import parse_duration, parse_size
 from magnetar.client.schema import Schema
+from magnetar.client.send_encoder import part_by_key
 from magnetar.model.name import parse_topic
 from magnetar.runtime.clock import SYSTEM
 

@@ -1,73 +1,79 @@
-"""Batches of segments whose entries are dispatched by bucket."""
-
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
+from concurrent.futures import Future
 
-from magnetar.client.outgoing import MessageOptions, Outgoing, SendEncoder, part_batch
-from magnetar.client.policy import BatchingPolicy
-from magnetar.client.publication import ProducerSettings
-from magnetar.rules.route import bucket_hash, bucket_index
-from magnetar.wire.entry import decode_metadata
+import pytest
 
-SPLITS = (0x4000, 0x8000, 0xC000)
+from magnetar.client.error import PulsarTimeoutError
+from magnetar.client.message_id import MessageId
+from magnetar.client.outgoing import MessageOptions, Outgoing, PendingQueue, PendingSend
+from magnetar.errors import ProtocolViolation
 
 
-def messages() -> list[Outgoing]:
-    async def make() -> list[Outgoing]:
-        loop = asyncio.get_running_loop()
-        made = []
-        for number in range(200):
-            options: MessageOptions = {"ordering_key": b"o"} if number % 50 == 0 else {}
-            key = None if number % 40 == 39 else f"k{number % 17}"
-            made.append(Outgoing(b"x", loop.create_future(), key, options, 1, number))
-        return made
-
-    return asyncio.run(make())
+def send(first: int, last: int | None = None) -> PendingSend:
+    return PendingSend(first, first if last is None else last, b"", ())
 
 
-def hash_of(message: Outgoing) -> int:
-    key = None if message.key is None else str(message.key).encode()
-    return bucket_hash(ordering_key=message.options.get("ordering_key"), key=key)
+def queue_of(*sends: PendingSend) -> PendingQueue:
+    queue = PendingQueue()
+    for each in sends:
+        queue.append(each)
+    return queue
 
 
-def test_no_batch_is_of_two_buckets_and_no_key_leaves_its_order() -> None:
-    settings = ProducerSettings(bucket_splits=SPLITS)
-    groups = part_batch(settings, messages())
-    assert len(groups) == 4
-    by_key: dict[object, list[int]] = defaultdict(list)
-    for group in groups:
-        assert len({bucket_index(SPLITS, hash_of(each)) for each in group}) == 1
-        for each in group:
-            by_key[each.options.get("ordering_key") or each.key].append(each.sequence_id)
-    assert all(numbers == sorted(numbers) for numbers in by_key.values() if numbers)
-    lasts = [group[-1].sequence_id for group in groups]
-    assert lasts == sorted(lasts)
+def test_receipts_confirm_the_head_and_old_ones_are_ignored() -> None:
+    queue = queue_of(send(0), send(1, 4), send(5))
+    head = queue.confirm(0)
+    assert head is not None and head.sequence_id == 0
+    assert queue.confirm(0) is None
+    batch = queue.confirm(1)
+    assert batch is not None and batch.highest_sequence_id == 4
+    assert len(queue) == 1
 
 
-def test_an_entry_is_stamped_with_the_hashes_it_holds() -> None:
-    settings = ProducerSettings(bucket_splits=SPLITS)
-    encoder = SendEncoder(1, "p", settings, b"", 10**6)
-    for group in part_batch(settings, messages()):
-        [send] = encoder.encode(group, now_ms=0)
-        start = send.frame.index(b"\x0e\x01")
-        metadata = decode_metadata(send.frame[start:])
-        hashes = [hash_of(each) for each in group]
-        assert (metadata.entry_hash_min, metadata.entry_hash_max) == (min(hashes), max(hashes))
-        assert metadata.sequence_id == metadata.highest_sequence_id == group[-1].sequence_id
+def test_a_receipt_ahead_of_the_head_is_a_violation() -> None:
+    with pytest.raises(ProtocolViolation, match="5"):
+        queue_of(send(0), send(5)).confirm(5)
 
 
-def test_a_segment_of_one_bucket_is_batched_as_it_comes() -> None:
-    settings = ProducerSettings()
-    whole = messages()
-    assert part_batch(settings, whole) == [whole]
-    [send] = SendEncoder(1, "p", settings, b"", 10**6).encode(whole, now_ms=0)
-    metadata = decode_metadata(send.frame[send.frame.index(b"\x0e\x01") :])
-    assert not metadata.HasField("entry_hash_min") and metadata.sequence_id == 0
+def test_what_is_stored_up_to_a_sequence_id_is_taken_from_the_head() -> None:
+    queue = queue_of(send(0), send(1, 4), send(5, 7))
+    assert [each.sequence_id for each in queue.take_through(6)] == [0, 1]
+    assert [each.sequence_id for each in queue] == [5]
+    assert queue.take_through(-1) == []
 
 
-def test_batches_by_key_are_of_one_bucket_each_already() -> None:
-    settings = ProducerSettings(batching=BatchingPolicy(by_key=True), bucket_splits=SPLITS)
-    for group in part_batch(settings, messages()):
-        assert len({hash_of(each) for each in group}) == 1
+def test_chunks_with_one_id_are_confirmed_one_by_one() -> None:
+    queue = queue_of(send(3), send(3), send(4))
+    assert queue.confirm(3) and queue.confirm(3)
+    assert queue.confirm(3) is None
+    assert queue.confirm(4)
+
+
+def test_a_refusal_takes_out_the_send_that_holds_the_id() -> None:
+    queue = queue_of(send(0), send(1, 4), send(5))
+    refused = queue.refuse(4)
+    assert refused is not None and refused.sequence_id == 1
+    assert [each.sequence_id for each in queue] == [0, 5]
+    assert queue.refuse(99) is None
+
+
+def outgoing(*, is_ended: bool) -> Outgoing:
+    sent: Future[MessageId] = Future()
+    if is_ended:
+        sent.set_exception(PulsarTimeoutError("late"))
+    return Outgoing(b"", sent, None, MessageOptions(), 0)
+
+
+def test_what_has_ended_without_a_receipt_is_dropped_from_the_front_with_its_chunks() -> None:
+    late, waiting = outgoing(is_ended=True), outgoing(is_ended=False)
+    queue = queue_of(
+        PendingSend(0, 0, b"", (late,)),
+        send(1),
+        PendingSend(1, 1, b"", (late,)),
+        send(2),
+        PendingSend(2, 2, b"", (waiting,)),
+        PendingSend(3, 3, b"", (late,)),
+    )
+    queue.drop_ended()
+    assert [each.sequence_id for each in queue] == [2, 2, 3]
