@@ -27,6 +27,9 @@ class SendCompletion(Protocol):
     def confirm(self, messages: Sequence[Any], ids: Sequence[Any]) -> None:
         """The broker has stored these; those of a run have an id each."""
 
+    def try_join(self, message: Any, payloads: Sequence[bytes]) -> int:
+        """How many of these may go with a message that is on its way."""
+
     def fail(self, messages: Iterable[Any], error: PulsarError) -> None:
         """These are not stored; those that have ended already are skipped."""
 
@@ -83,18 +86,18 @@ class Admission(Generic[M]):
         self._enter(message)
         return True
 
-    def room_behind(self, message: M) -> int:
-        """How many may join a message: none when others came after it."""
-        is_last = message.number + message.count == self._number and not self._queue
-        return self._room if is_last else 0
-
-    def try_join(self, count: int, size: int) -> bool:
-        """Let so many in as part of the last message, for which there is room."""
-        if not self._session.memory.try_take(size):
-            return False
-        self._room -= count
-        self._number += count
-        return True
+    def try_join(self, message: M, payloads: Sequence[bytes]) -> int:
+        """Let these in as part of a message, and return how many there is room for: none when
+        others came after it.
+        """
+        if message.number + message.count != self._number or self._queue:
+            return 0
+        joining = payloads if len(payloads) <= self._room else payloads[: self._room]
+        if not self._session.memory.try_take(sum(map(len, joining))):
+            return 0
+        self._room -= len(joining)
+        self._number += len(joining)
+        return len(joining)
 
     async def enter(self, message: M) -> None:
         """Wait for room; giving up leaves nothing behind."""

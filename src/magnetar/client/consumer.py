@@ -267,7 +267,8 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
         for entry, indexes in group_by_entry(messages):
             part = self._find((entry.id.topic, entry.origin.segment_id, entry.id))
             if part is not None:
-                part.acknowledge_of(entry, indexes)
+                first = entry.place(indexes[0])
+                part.acknowledge(first, indexes=indexes if entry.batch_size else None)
         self._acknowledged += len(messages)
 
     def negative_acknowledge(

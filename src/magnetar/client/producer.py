@@ -36,6 +36,26 @@ from magnetar.runtime.task import yield_to_loop
 T = TypeVar("T")
 
 
+class _Tail:
+    """What was submitted last and says nothing but its data: others that do neither join it while
+    it waits in a batch, and cost little more than it alone.
+    """
+
+    def __init__(self) -> None:
+        self._item: Item | None = None
+
+    def begin(self, data: bytes, sent: Outcome) -> Item:
+        item = self._item = Item(data, sent, None, NO_OPTIONS, len(data), is_submitted=True)
+        return item
+
+    def join(self, payloads: Sequence[bytes], outcomes: Sequence[Outcome]) -> int:
+        """Returns how many of them could, from the first on."""
+        item = self._item
+        if item is None or item.producer is None:
+            return 0
+        return item.producer.producer.join(item, payloads, outcomes)
+
+
 class AsyncProducer(Handle, Generic[T]):
     """Made by `client.producer`; use it as an async context manager.
 
@@ -68,8 +88,7 @@ class AsyncProducer(Handle, Generic[T]):
         self._producers = ProducerSet(
             session, topic, settings, routing, self._admission, resend=self._route
         )
-        self._tail: Item | None = None
-        """What was submitted last, if others may join it."""
+        self._tail = _Tail()
         self._joins = may_join(settings)
 
     @property
@@ -160,16 +179,13 @@ class AsyncProducer(Handle, Generic[T]):
         sent: asyncio.Future[MessageId] = self._loop.create_future()
         item = self._prepare(value, options, sent)
         if self._admission.try_enter(item):
-            self._hurry(item)
+            if item.producer is not None:
+                item.producer.producer.hurry()
         elif self._waits_for_room:
             self._admission.enter_later(item)
         else:
             raise self._admission.full(item)
         return sent
-
-    def _hurry(self, item: Item) -> None:
-        if item.producer is not None:
-            item.producer.producer.hurry()
 
     @describe(SendOptions)
     def send_nowait(
@@ -188,9 +204,9 @@ class AsyncProducer(Handle, Generic[T]):
             item.is_submitted = True
         else:
             data = self._encode_plain(value)
-            if self._try_join((data,), (sent,)):
+            if self._tail.join((data,), (sent,)):
                 return None
-            item = self._make_tail(data, sent)
+            item = self._tail.begin(data, sent)
         return None if self._admission.try_enter(item) else item
 
     def _encode_plain(self, value: T) -> bytes:
@@ -199,36 +215,16 @@ class AsyncProducer(Handle, Generic[T]):
             raise self._producers.failure
         return self._settings.schema.encode(value)
 
-    def _make_tail(self, data: bytes, sent: Outcome) -> Item:
-        item = self._tail = Item(data, sent, None, NO_OPTIONS, len(data), is_submitted=True)
-        return item
-
     def _enter_plain(self, submitted: Sequence[tuple[bytes, Outcome]]) -> None:
         """In their order, each as soon as there is room; closing meanwhile fails them."""
         payloads, outcomes = zip(*submitted, strict=True)
         at = 0
         while at < len(payloads):
-            joined = self._try_join(payloads[at:], outcomes[at:])
+            joined = self._tail.join(payloads[at:], outcomes[at:])
             if not joined:
-                self._admission.enter_all_later((self._make_tail(payloads[at], outcomes[at]),))
+                item = self._tail.begin(payloads[at], outcomes[at])
+                self._admission.enter_all_later((item,))
             at += joined or 1
-
-    def _try_join(self, payloads: Sequence[bytes], outcomes: Sequence[Outcome]) -> int:
-        """Let messages that say nothing but their data go with the one submitted just before them,
-        if that waits in a batch: they cost little more than one. Returns how many could.
-        """
-        tail = self._tail
-        if tail is None or tail.producer is None:
-            return 0
-        producer = tail.producer.producer
-        count = min(producer.count_joinable(tail, payloads), self._admission.room_behind(tail))
-        if not count:
-            return 0
-        payloads = payloads[:count]
-        if not self._admission.try_join(count, sum(map(len, payloads))):
-            return 0
-        producer.join(tail, payloads, outcomes[:count])
-        return count
 
     async def flush(self) -> None:
         """Wait until everything sent before is stored or has failed.

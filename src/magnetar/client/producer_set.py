@@ -177,7 +177,7 @@ class ProducerSet:
 
     def drop_ended(self) -> None:
         for each in self._all:
-            each.producer.drop_ended()
+            each.producer.pending.drop_ended()  # they were late
 
     async def close(self, failure: PulsarError) -> None:
         if self._refresh_timer is not None:

@@ -213,7 +213,7 @@ def may_join(settings: ProducerSettings) -> bool:
     return (
         batching is not None
         and not settings.interceptors
-        and not settings.schema.has_key
+        and settings.schema.schema_type is not SchemaType.KEY_VALUE
         and (timeout == 0 or batching.max_delay <= timeout / 10)
     )
 

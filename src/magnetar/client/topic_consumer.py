@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import replace
 from typing import Any, Final
 
 from magnetar.client.acknowledgement import (
@@ -26,7 +27,7 @@ from magnetar.client.encryption import ConsumerFailure
 from magnetar.client.enlisting import Enlisting
 from magnetar.client.error import CryptoError, PulsarError, PulsarTimeoutError
 from magnetar.client.interceptor import tell_refused
-from magnetar.client.message import DeliveredEntry, Message, Origin
+from magnetar.client.message import Message, Origin
 from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.raw import RawEntry, make_raw
 from magnetar.client.redelivery import RedeliveryPlan, RedeliveryTimes
@@ -136,23 +137,30 @@ class TopicConsumer:
         self._reader.taken = raw
         self._permits.add(raw.permits)
 
-    def acknowledge(self, id: MessageId, transaction: Enlisting | None = None) -> None:
-        """Sent with others; where the settings ask for receipts, `acknowledger.confirm` does."""
+    def acknowledge(
+        self,
+        id: MessageId,
+        transaction: Enlisting | None = None,
+        *,
+        indexes: Sequence[int] | None = None,
+    ) -> None:
+        """Sent with others; where the settings ask for receipts, `acknowledger.confirm` does. With
+        `indexes`, these messages of the batch that `id` is.
+        """
+        if indexes is not None:
+            is_plain = self._redeliveries.is_idle and not self._chunk_ids
+            if is_plain and not self._settings.interceptors:
+                self.acknowledger.add_of_batch(id, id.batch_size, indexes)
+                return
+            for index in indexes:
+                self.acknowledge(replace(id, batch_index=index))
+            return
         self._redeliveries.on_done((id,))
         entries = self._chunk_ids.pop(id, (id,)) if self._chunk_ids else (id,)
         if transaction is None:
             self.acknowledger.add(id, entries)
         else:
             self.acknowledger.add_within(transaction, entries, is_cumulative=False)
-
-    def acknowledge_of(self, entry: DeliveredEntry, indexes: Sequence[int]) -> None:
-        """As `acknowledge`, for some messages of one entry."""
-        is_told = bool(self._settings.interceptors)
-        if entry.batch_size and self._redeliveries.is_idle and not self._chunk_ids and not is_told:
-            self.acknowledger.add_of_batch(entry.id, entry.batch_size, indexes)
-        else:
-            for index in indexes:
-                self.acknowledge(entry.place(index))
 
     def acknowledge_cumulative(self, id: MessageId, transaction: Enlisting | None = None) -> None:
         self._redeliveries.on_done_up_to(id)

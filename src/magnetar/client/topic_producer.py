@@ -102,7 +102,7 @@ class TopicProducer:
         self._sealed_at = 0.0
         self._message_bytes_max = MESSAGE_BYTES_DEFAULT
         self._next_sequence_id = 0
-        self._pending = PendingQueue()
+        self.pending = PendingQueue()
         self._batch: list[Outgoing] = []
         self._batch_count = self._batch_bytes = 0
         self._batch_timer: Timer | None = None
@@ -136,35 +136,27 @@ class TopicProducer:
         else:
             self._add_to_batch(message, size, batching)
 
-    def count_joinable(self, message: Outgoing, payloads: Sequence[bytes]) -> int:
-        """How many of these, from the first on, may join a message: it is the last of a batch that
-        is not sent yet and has room for them.
+    def join(
+        self, message: Outgoing, payloads: Sequence[bytes], outcomes: Sequence[Outcome]
+    ) -> int:
+        """Send these with a message that is the last of a batch and not sent yet; returns how many
+        of them there is room for. None of them says anything but its data.
         """
         batch, batching = self._batch, self._settings.batching
         if not batch or batch[-1] is not message or batching is None or self._failure is not None:
             return 0
         places = batching.max_messages - self._batch_count
         left = self.batch_bytes_max(batching) - self._batch_bytes
-        count = 0
-        for payload in payloads:
-            left -= len(payload)
-            if left <= 0 or count == places:
-                break
-            count += 1
+        count = self._completion.try_join(message, _take_fitting(payloads, places, left))
+        if count:
+            before = message.size
+            message.join(payloads[:count], outcomes[:count])
+            self._next_sequence_id += count
+            self._batch_count += count
+            self._batch_bytes += message.size - before
+            if self._batch_count >= batching.max_messages:
+                self.flush_batch()
         return count
-
-    def join(
-        self, message: Outgoing, payloads: Sequence[bytes], outcomes: Sequence[Outcome]
-    ) -> None:
-        """Send these with a message that they may join."""
-        before = message.size
-        message.join(payloads, outcomes)
-        self._next_sequence_id += len(payloads)
-        self._batch_count += len(payloads)
-        self._batch_bytes += message.size - before
-        assert self._settings.batching is not None
-        if self._batch_count >= self._settings.batching.max_messages:
-            self.flush_batch()
 
     def _hold(self, message: Outgoing, sequence_id: int | None) -> None:
         self._held.append((message, sequence_id))
@@ -200,7 +192,7 @@ class TopicProducer:
 
     def hurry(self) -> None:
         """A caller awaits the last message: do not let it wait for others if none is out."""
-        if self._batch and not len(self._pending) and self._hurry is None:
+        if self._batch and not len(self.pending) and self._hurry is None:
             self._hurry = self._loop.call_soon(self._end_hurry)
 
     def _end_hurry(self) -> None:
@@ -254,13 +246,13 @@ class TopicProducer:
                 pass  # a refusal is an answer too, and a lost connection brings no receipts
         self._leave()
         may_be_stored = self._sent_on is not None and not is_answered
-        if any(may_be_stored or s.sequence_id <= self._resent_through for s in self._pending):
+        if any(may_be_stored or s.sequence_id <= self._resent_through for s in self.pending):
             last_stored = await self._ask_last_stored()
-            for send in self._pending.take_through(last_stored):
+            for send in self.pending.take_through(last_stored):
                 self._confirm(send, *_NOWHERE)
             if last_stored < 0:
-                _fail_uncertain(self._pending, self._completion, self.topic)
-        messages = [message for send in self._pending.drain() for message in send.messages]
+                _fail_uncertain(self.pending, self._completion, self.topic)
+        messages = [message for send in self.pending.drain() for message in send.messages]
         batch, self._batch = self._batch, []
         held, self._held = self._held, deque()
         return [*messages, *batch, *(message for message, _ in held)]
@@ -319,7 +311,7 @@ class TopicProducer:
             return
         connection = self._attachment.connection
         for send in sends:
-            self._pending.append(send)
+            self.pending.append(send)
             if connection is not None:
                 connection.send(send.frame)
                 send.is_sent = True
@@ -333,10 +325,6 @@ class TopicProducer:
             self._message_bytes_max,
             self._sealer,
         )
-
-    def drop_ended(self) -> None:
-        """Do not send again what has ended without its receipt: it was late."""
-        self._pending.drop_ended()
 
     async def _attach(self, connection: Connection) -> None:
         if self._sealer is not None:
@@ -380,8 +368,8 @@ class TopicProducer:
             self._next_sequence_id = max(self._next_sequence_id, self.last_sequence_id + 1)
         self._sent_on = connection
         if answer.last_sequence_id < 0:
-            _fail_uncertain(self._pending, self._completion, self.topic)
-        for send in self._pending:
+            _fail_uncertain(self.pending, self._completion, self.topic)
+        for send in self.pending:
             connection.send(send.frame)
             send.is_sent = True
             if not is_first:
@@ -396,7 +384,7 @@ class TopicProducer:
 
     def on_receipt(self, receipt: CommandSendReceipt) -> None:
         try:
-            send = self._pending.confirm(receipt.sequence_id)
+            send = self.pending.confirm(receipt.sequence_id)
         except ProtocolViolation as error:
             connection = self._attachment.connection
             if connection is not None:
@@ -420,7 +408,7 @@ class TopicProducer:
     def on_send_error(self, error: CommandSendError) -> None:
         refusal = decode_refusal(error.error, error.message)
         if isinstance(refusal, NotAllowedError | InvalidMessageError | TransactionError):
-            send = self._pending.refuse(error.sequence_id)
+            send = self.pending.refuse(error.sequence_id)
             if send is not None:
                 self._completion.fail(send.messages, refusal)
         elif isinstance(refusal, TopicTerminatedError):
@@ -445,6 +433,17 @@ class TopicProducer:
     def _leave(self) -> None:
         if self._heard is not None:
             self._heard.ends.remove_producer(self._id)
+
+
+def _take_fitting(payloads: Sequence[bytes], places: int, left: int) -> Sequence[bytes]:
+    """Those of the first that leave some of the bytes; the one that fills a batch is added to it as
+    any other message.
+    """
+    for count, payload in enumerate(payloads):
+        left -= len(payload)
+        if left <= 0 or count == places:
+            return payloads[:count]
+    return payloads
 
 
 def _is_early(message: Outgoing, topic: TopicName) -> bool:

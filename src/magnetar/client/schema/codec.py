@@ -14,12 +14,8 @@ T = TypeVar("T")
 class Codec(ABC, Generic[T]):
     """`data` is what the broker registers. Everything that does not fit is a SchemaError."""
 
-    def __init__(
-        self, data: SchemaData, *, needs_writer: bool = False, has_key: bool = False
-    ) -> None:
+    def __init__(self, data: SchemaData, *, needs_writer: bool = False) -> None:
         self.data = data
-        self.has_key = has_key
-        """Whether a part of the value is the key of its message."""
         self.needs_writer = needs_writer
         """Whether bytes can be read only with the schema they were written with."""
 

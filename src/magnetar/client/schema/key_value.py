@@ -36,7 +36,6 @@ class KeyValueCodec(Codec[KeyValue[K, V]]):
         super().__init__(
             _describe(key.data, value.data, encoding),
             needs_writer=key.needs_writer or value.needs_writer,
-            has_key=encoding is KeyValueEncoding.SEPARATED,
         )
         self._key = key
         self._value = value

@@ -63,11 +63,6 @@ class Schema(Generic[T]):
         """Whether a value can be read only with the schema it was written with."""
         return self._codec.needs_writer
 
-    @property
-    def has_key(self) -> bool:
-        """Whether a part of the value is the key of its message."""
-        return self._codec.has_key
-
     def encode(self, value: T) -> bytes:
         return self._codec.encode(value)
 
