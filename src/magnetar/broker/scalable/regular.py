@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.ownership import Ownership
 from magnetar.broker.resource import PartitionedTopics
 from magnetar.broker.scalable.coordinator import Coordinator, CoordinatorFactory
 from magnetar.broker.scalable.group import Groups
@@ -80,6 +81,7 @@ class RegularTopics:
         segments_of: SegmentsOf,
         make: CoordinatorFactory,
         *,
+        ownership: Ownership,
         clock: Clock,
         tasks: TaskScope,
     ) -> None:
@@ -90,6 +92,7 @@ class RegularTopics:
         self._clock = clock
         self._tasks = tasks
         self._hosts: dict[TopicName, RegularTopic] = {}
+        ownership.listen(self._on_lost)
 
     async def exists(self, name: TopicName) -> bool:
         """Whether there is a regular topic of this name, with or without partitions."""
@@ -167,6 +170,13 @@ class RegularTopics:
             await host.groups.drop_idle()
             if not host.groups.coordinators and self._hosts.get(topic) is host:
                 self.release(topic)
+
+    def _on_lost(self, bundle: Bundle) -> None:
+        """Groups follow the names of their topics: here, their members would not learn that the
+        topic became scalable under its new owner.
+        """
+        if any(map(bundle.holds, self._hosts)):
+            self._tasks.start(self.leave(bundle), name="leave regular topics")
 
     async def leave(self, bundle: Bundle) -> None:
         """Another broker has the groups of the topics in a bundle: consumers look for it."""

@@ -101,6 +101,7 @@ class ScalableService:
             resources.partitioned,
             self.segments_of,
             make_coordinator,
+            ownership=ownership,
             clock=clock,
             tasks=tasks,
         )

@@ -7,6 +7,7 @@ import asyncio
 from magnetar.broker.scalable.controller import Controller
 from magnetar.model.name import parse_topic
 from magnetar.model.scalable import SegmentLoad
+from magnetar.model.segment import scalable_name
 from magnetar.wire.command import BaseCommand
 from tests.unit.broker.broker_place import until
 from tests.unit.broker.scalable.cluster_place import Broker, Cluster, eventually, run_cluster
@@ -185,3 +186,22 @@ def test_the_load_of_a_segment_at_another_broker_splits_it() -> None:
         scalableTopicMergeMsgRateInThreshold=0,
         scalableTopicSplitCooldownSeconds=0,
     )
+
+
+def test_a_broker_that_lost_a_bundle_sends_the_groups_of_its_regular_topics_away() -> None:
+    """Else they are stranded there: another broker lets the topic become scalable."""
+    name = parse_topic("persistent://public/default/regular")
+
+    async def body(cluster: Cluster) -> None:
+        first, second, _ = cluster.brokers
+        for topic in (name, scalable_name(name)):
+            cluster.place(topic, first)
+        member = _client(first)
+        await member.register("c", consumer_id=1, topic=name.full)
+        for topic in (name, scalable_name(name)):
+            cluster.place(topic, second)
+        first.ownership.lose(name.namespace)
+        await until(lambda: first.service.scalable.regular.find(scalable_name(name)) is None)
+        await until(lambda: bool(member.connection.closed))
+
+    run_cluster(body)
