@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from urllib.request import urlopen
 
 from magnetar import PulsarClient
 from tests.cluster.brokers import NAMESPACE, BrokerCluster
@@ -90,3 +91,18 @@ def test_a_bundle_is_cut_where_a_topic_of_it_lies(brokers: BrokerCluster) -> Non
             NAMESPACE, bundle, algorithm="specified_positions_divide", positions=[f"{position}"]
         )
         assert admin.topics.bundle_range(topic) == f"{position:#010x}_{bundle[11:]}"
+
+
+def test_metrics_tell_what_each_bookie_was_sent(brokers: BrokerCluster) -> None:
+    topic = brokers.new_topic("metered")
+    with PulsarClient(brokers.service_url) as client, client.producer(topic) as producer:
+        kept = brokers.read_ledger(producer.send(b"counted").ledger_id)
+    with urlopen(f"{brokers.owner(topic).admin_url}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    for bookie in kept.segments[0].bookies:
+        [added] = [
+            each
+            for each in lines
+            if each.startswith("magnetar_bookie_adds_total{") and f'bookie="{bookie}"' in each
+        ]
+        assert float(added.rpartition(" ")[2]) >= 1

@@ -149,5 +149,7 @@ async def _check_cookie(store: MetadataStore, bookie: str, identity: bytes, url:
         return
     raise InvalidConfiguration(
         f"the bookie {bookie}, registered at {url}{_AVAILABLE}, {what}; messages would be spread"
-        " over bookies that do not belong together. Nothing was changed"
+        " over bookies that do not belong together. Nothing was changed. Stop that bookie, or give"
+        " it the metadataServiceUri of its own cluster; if it is this ZooKeeper that lost its data,"
+        " restore it from a snapshot"
     )

@@ -22,7 +22,7 @@ class ClusterBroker(ProcessServer):
         port: int | None = None,
         web_port: int | None = None,
         set: Mapping[str, Setting] | None = None,
-        arguments: Sequence[str] = ("--ledgers", "bookkeeper"),
+        arguments: Sequence[str] = (),
     ) -> None:
         super().__init__(name, home)
         free = find_ports(2)
