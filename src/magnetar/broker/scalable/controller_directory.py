@@ -196,6 +196,8 @@ class ControllerDirectory:
             await self._resume(controller.topic, is_deleting=True)
 
     async def _close(self, controller: Controller) -> None:
+        if self._controllers.get(controller.topic) is not controller:
+            return  # it ended while it was looked at, and another one may be there by now
         del self._controllers[controller.topic]
         is_leading = controller.leadership.is_leading
         await controller.close()
@@ -211,7 +213,7 @@ class ControllerDirectory:
     async def leave(self, bundle: Bundle) -> None:
         """Close the controllers of topics whose names are owned elsewhere from now on."""
         for topic, controller in list(self._controllers.items()):
-            if bundle.holds(topic) and self._controllers.get(topic) is controller:
+            if bundle.holds(topic):
                 await self._close(controller)
 
     def _on_change(self, change: Change) -> None:
