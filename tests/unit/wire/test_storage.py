@@ -75,6 +75,30 @@ def test_an_entry_keeps_all_but_what_the_record_holds(cursor: CursorInfo) -> Non
     assert decode_cursor_entry(encode_cursor_entry(cursor)) == kept
 
 
+@given(
+    holes=st.integers(1000, 3000),
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=5),
+    gap=st.integers(1, 80),
+    ledgers=st.integers(1, 3),
+)
+def test_many_ranges_are_stored_as_bits_where_that_is_shorter(
+    holes: int, sizes: list[int], gap: int, ledgers: int
+) -> None:
+    ranges, entry, each = [], 0, -(-holes // ledgers)
+    for number in range(holes):
+        ledger_id = 7 + number // each
+        entry = 0 if number % each == 0 else entry
+        last = entry + sizes[number % len(sizes)] - 1
+        ranges.append((Position(ledger_id, entry), Position(ledger_id, last)))
+        entry = last + 1 + gap
+    cursor = CursorInfo(-1, Position(6, 0), tuple(ranges))
+    data = encode_cursor_entry(cursor)
+    assert decode_cursor_entry(data) == cursor
+    assert len(data) <= 30 * holes
+    if gap == 1:
+        assert len(data) < 4 * holes
+
+
 @given(st.binary(max_size=100))
 @pytest.mark.parametrize("decode", [decode_log, decode_cursor, decode_cursor_entry])
 def test_arbitrary_bytes_are_read_or_refused(
