@@ -25,9 +25,11 @@ def test_brokers_and_bookies_are_shown(brokers: BrokerCluster) -> None:
             with brokers.admin(broker) as admin:
                 found = admin.brokers.overview()
             assert len(found["brokers"]) == 3 and found["topics"]["producers"] == 1
-            if used := sorted(found["brokers"][found["brokerId"]]["bookies"]):
-                owner = broker  # of the topic: it is at bookies
-    others = [each for each in brokers.brokers if each is not owner]
-    assert len(others) == 2
+    owner = brokers.owner(topic)
+    with brokers.admin(owner) as admin:
+        found = admin.brokers.overview()
+    used = sorted(found["brokers"][found["brokerId"]]["bookies"])
+    assert used
+    other = next(each for each in brokers.brokers if each is not owner)
     shown = {"brokers": sorted(found["brokers"]), "bookies": used, "topic": topic}
-    play("cluster", owner, **shown, elsewhere=others[0].admin_url)
+    play("cluster", owner, **shown, elsewhere=other.admin_url)

@@ -74,7 +74,7 @@ MUTATIONS = (
     Mutation(
         "a producer that does not send again what was not confirmed",
         "client/topic_producer.py",
-        "        for send in self._pending:\n",
+        "        for send in self.pending:\n",
         "        for send in ():\n",
     ),
     Mutation(

@@ -254,10 +254,11 @@ def test_keys_stay_in_order_when_a_regular_topic_becomes_scalable() -> None:
                 sends = []
                 for number in range(300):
                     sends.append(await producer.submit(b"%d" % number, key=f"k{number % 9}"))
-                    if number == 150:
+                    if number == 150:  # brokers write the layout, then seal, then tell of it
+                        peer.layout = Layout.migrated(parts, now_ms=1)
                         peer.seal(0, 1, 2)
                     if number == 200:
-                        peer.publish(Layout.migrated(parts, now_ms=1))
+                        peer.publish(peer.layout)
                     if number % 10 == 0:
                         await asyncio.sleep(0.001)
                 ids = await asyncio.gather(*sends)
