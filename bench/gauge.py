@@ -6,7 +6,9 @@ import statistics
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PROCESS_CLOCK = 2
 """The kind of clock that counts what all threads of a process ran (CPUCLOCK_SCHED)."""
@@ -68,3 +70,23 @@ def percentile_ms(seconds: Sequence[float], share: float) -> float:
 
 def median(values: Sequence[float]) -> float:
     return statistics.median(values)
+
+
+@dataclass(slots=True)
+class Watch:
+    """Time on the clock and on the processor, of this process with all its threads."""
+
+    began: float = 0.0
+    cpu: float = 0.0
+
+    def start(self) -> None:
+        self.began, self.cpu = time.perf_counter(), time.process_time()
+
+    def rate(self, count: int) -> dict[str, Any]:
+        seconds, cpu = time.perf_counter() - self.began, time.process_time() - self.cpu
+        return {
+            "messages": count,
+            "seconds": round(seconds, 3),
+            "rate_per_s": round(count / seconds),
+            "cpu_us": round(cpu / count * 1e6, 2),
+        }

@@ -16,10 +16,9 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from bench.gauge import percentile_ms, rss_mib
+from bench.gauge import Watch, percentile_ms, rss_mib
 from magnetar import AsyncPulsarClient, BatchingPolicy, Checkpoint, PulsarClient
 
 Result = dict[str, Any]
@@ -28,25 +27,6 @@ QUEUE = 10_000
 BATCHING = BatchingPolicy(max_delay=0.01, max_messages=1000, max_bytes=128 * 1024)
 IDLE_CONSUMERS = 1_000
 IMPORT_RUNS = 7
-
-
-@dataclass(slots=True)
-class Watch:
-    """Time on the clock and on the processor, of this process with all its threads."""
-
-    began: float = 0.0
-    cpu: float = 0.0
-
-    def start(self) -> None:
-        self.began, self.cpu = time.perf_counter(), time.process_time()
-
-    def rate(self, count: int) -> Result:
-        seconds, cpu = time.perf_counter() - self.began, time.process_time() - self.cpu
-        return {
-            "messages": count,
-            "rate_per_s": round(count / seconds),
-            "cpu_us": round(cpu / count * 1e6, 2),
-        }
 
 
 class Ours:

@@ -11,7 +11,6 @@ import json
 import struct
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from bench.gauge import percentile_ms
@@ -22,26 +21,6 @@ PENDING = 5_000
 WAIT_S_MAX = 60.0
 WARM_REQUESTS = 50
 STAMP = struct.Struct("<d")
-
-
-@dataclass(slots=True)
-class Watch:
-    """Time on the clock and on the processor, of this process with all its threads."""
-
-    began: float = 0.0
-    cpu: float = 0.0
-
-    def start(self) -> None:
-        self.began, self.cpu = time.perf_counter(), time.process_time()
-
-    def rate(self, count: int) -> Result:
-        seconds, cpu = time.perf_counter() - self.began, time.process_time() - self.cpu
-        return {
-            "messages": count,
-            "seconds": round(seconds, 3),
-            "rate_per_s": round(count / seconds),
-            "cpu_us": round(cpu / count * 1e6, 2),
-        }
 
 
 def latencies(took: list[float]) -> Result:

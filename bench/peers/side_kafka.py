@@ -9,11 +9,11 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from bench.gauge import Watch
 from bench.peers.measure import (
     WAIT_S_MAX,
     WARM_REQUESTS,
     Result,
-    Watch,
     age_s,
     latencies,
     run,

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from bench.gauge import Watch
 from bench.peers.measure import (
     PENDING,
     WAIT_S_MAX,
     WARM_REQUESTS,
     Result,
-    Watch,
     age_s,
     latencies,
     run,

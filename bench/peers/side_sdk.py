@@ -11,12 +11,12 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
+from bench.gauge import Watch
 from bench.peers.measure import (
     PENDING,
     WAIT_S_MAX,
     WARM_REQUESTS,
     Result,
-    Watch,
     age_s,
     latencies,
     run,
