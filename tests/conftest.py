@@ -7,8 +7,10 @@ prints; `--hypothesis-seed=N` draws the same examples again.
 from __future__ import annotations
 
 import gc
+import os
 import secrets
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +21,11 @@ settings.register_profile(
     "magnetar", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("magnetar")
+
+# The tests start hundreds of processes. Where the surroundings forbid compiled files, each of them
+# would compile the package again, and every worker would rewrite the assertions of every module.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell starts background jobs with SIGINT ignored, and programs inherit that; the tests of Ctrl-C
 # would wait for ever. In an xdist worker the process that starts it has seen to it.
