@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 import magnetar
+from magnetar.broker.administration import port
 from tests.tidy.source import PACKAGE, Import, Source, sources, written_sources
 
 BROKER_SEES = ("errors", "model", "rules", "wire", "runtime", "metadata", "ledger", "operation")
@@ -283,7 +284,8 @@ def test_imports_for_types_have_one_direction_too() -> None:
 
 
 # Functions that take the whole broker, where they should state the owners they need. A ratchet.
-WHOLE_SERVICE_MAX = 100
+WHOLE_SERVICE_MAX = 15
+PORT_MAX = 10
 
 
 def test_ever_fewer_functions_take_the_whole_broker() -> None:
@@ -297,6 +299,20 @@ def test_ever_fewer_functions_take_the_whole_broker() -> None:
         and node.annotation.id == "Service"
     ]
     assert len(found) <= WHOLE_SERVICE_MAX, (len(found), found)
+
+
+def test_a_port_of_the_administration_names_few_owners() -> None:
+    ports = [each for each in vars(port).values() if isinstance(each, type) and is_port(each)]
+    sizes = {
+        each.__name__: len({name for name in dir(each) if not name.startswith("_")})
+        for each in ports
+    }
+    assert len(sizes) > 20
+    assert {name: size for name, size in sizes.items() if size > PORT_MAX} == {}
+
+
+def is_port(kind: type) -> bool:
+    return port.Port in kind.__mro__
 
 
 def circles(*, types: bool) -> Iterator[set[str]]:

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from magnetar import __version__
 from magnetar.broker.administration.bundle import boundaries_of
+from magnetar.broker.administration.port import BundleMoves, BundleOwners, HealthOwners, LoadOwners
 from magnetar.broker.administration.registry import Document, Note, carries_out
 from magnetar.broker.broker_directory import BROKERS, LEADER
 from magnetar.broker.bundle_mover import BundleMover
@@ -18,7 +19,6 @@ from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.exposition import topic_samples
 from magnetar.broker.health_check import check_health
 from magnetar.broker.ownership import Owner
-from magnetar.broker.service import Service
 from magnetar.broker.stats import topic_stats
 from magnetar.broker.stored_configuration import StoredConfiguration
 from magnetar.broker.upkeep import Upkeep
@@ -107,7 +107,7 @@ async def check_ready(ledgers: LedgerStore) -> str:
 
 
 @carries_out("brokers.health")
-async def check_broker(service: Service, broker_id: str | None) -> str:
+async def check_broker(service: HealthOwners, broker_id: str | None) -> str:
     if broker_id not in (None, "", service.broker_id):
         raise NotFound(f"There is no broker {broker_id}")
     if service.closing:
@@ -167,7 +167,7 @@ async def get_internal_configuration(config: Configuration) -> Mapping[str, str]
 
 # What is carried
 @carries_out("brokers.namespaces")
-async def get_owned(service: Service, cluster: str, broker: str) -> Document:
+async def get_owned(service: BundleMoves, cluster: str, broker: str) -> Document:
     if service.bundles is not None:
         return dict.fromkeys(await _list_owned(service.owner, service.bundles, broker), _OWNED)
     if broker != service.broker_id:
@@ -195,7 +195,7 @@ async def check_backlog_quota(upkeep: Upkeep) -> None:
 
 
 @carries_out("brokers.topic_stats")
-async def get_topic_stats(service: Service) -> Document:
+async def get_topic_stats(service: BundleOwners) -> Document:
     stats: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     for topic, bundle in await _loaded(service):
         domains = stats.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
@@ -203,7 +203,7 @@ async def get_topic_stats(service: Service) -> Document:
     return stats
 
 
-async def _loaded(service: Service) -> Sequence[tuple[AnyTopic, str]]:
+async def _loaded(service: BundleOwners) -> Sequence[tuple[AnyTopic, str]]:
     """The loaded topics of namespaces that exist, each with its bundle."""
     found = []
     for topic in list(service.catalog.topics.values()):
@@ -226,7 +226,7 @@ async def get_metrics(catalog: TopicCatalog) -> Sequence[Document]:
 
 
 @carries_out("brokers.load_report")
-async def get_load_report(service: Service) -> Document:
+async def get_load_report(service: LoadOwners) -> Document:
     totals: list[dict[str, float]] = [
         each["metrics"] for each in await get_metrics(service.catalog)
     ]

@@ -10,6 +10,12 @@ from urllib.parse import unquote_plus
 from msgspec import Struct
 from msgspec.structs import replace
 
+from magnetar.broker.administration.port import (
+    BoundaryOwners,
+    BundleMoves,
+    BundleOwners,
+    TopicSettings,
+)
 from magnetar.broker.administration.record import check_tenant, load_policies
 from magnetar.broker.administration.registry import carries_out, finds
 from magnetar.broker.administration.topic_part import TopicParts
@@ -17,7 +23,6 @@ from magnetar.broker.bundle_boundary import load_boundaries
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.scalable.control import Controls
 from magnetar.broker.scalable.service import ScalableService
-from magnetar.broker.service import Service
 from magnetar.errors import BadRequest, Conflict, PreconditionFailed, TopicNotFound
 from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
@@ -50,7 +55,7 @@ _ALGORITHMS: Final = (
 
 
 @carries_out("namespaces.bundles")
-async def get_bundles(service: Service, namespace: NamespaceName) -> BundlesData:
+async def get_bundles(service: BoundaryOwners, namespace: NamespaceName) -> BundlesData:
     """A namespace that says nothing of bundles gets as many as the configuration says."""
     await load_policies(service.resources, namespace)
     count = service.config.defaultNumberOfNamespaceBundles
@@ -58,7 +63,7 @@ async def get_bundles(service: Service, namespace: NamespaceName) -> BundlesData
     return make_bundles(await load_boundaries(namespaces, namespace, count=count))
 
 
-async def boundaries_of(service: Service, namespace: NamespaceName) -> tuple[str, ...]:
+async def boundaries_of(service: BoundaryOwners, namespace: NamespaceName) -> tuple[str, ...]:
     return (await get_bundles(service, namespace)).boundaries or ()
 
 
@@ -68,7 +73,7 @@ async def regular_topics(catalog: TopicCatalog, namespace: NamespaceName) -> Seq
 
 
 async def filter_bundle(
-    service: Service, namespace: NamespaceName, bundle: str | None
+    service: BoundaryOwners, namespace: NamespaceName, bundle: str | None
 ) -> Callable[[TopicName], bool]:
     """Which topics lie in a bundle; without one, all of the namespace do."""
     boundaries = await boundaries_of(service, namespace)
@@ -78,7 +83,7 @@ async def filter_bundle(
     return lambda topic: bundle_of(topic, boundaries) == wanted
 
 
-async def find_range(service: Service, namespace: NamespaceName, bundle: str) -> str:
+async def find_range(service: BundleOwners, namespace: NamespaceName, bundle: str) -> str:
     """A range that a client names, or LARGEST: that with most topics."""
     boundaries = await boundaries_of(service, namespace)
     if bundle != _LARGEST:
@@ -90,7 +95,7 @@ async def find_range(service: Service, namespace: NamespaceName, bundle: str) ->
 
 
 async def find_bundles(
-    service: Service, namespace: NamespaceName, bundle: str | None
+    service: BoundaryOwners, namespace: NamespaceName, bundle: str | None
 ) -> tuple[Bundle, ...]:
     """One of a namespace, or all."""
     boundaries = await boundaries_of(service, namespace)
@@ -100,7 +105,9 @@ async def find_bundles(
 
 
 @finds(Regular)
-async def find_regular(service: Service, namespace: NamespaceName, bundle: str | None) -> Regular:
+async def find_regular(
+    service: BundleOwners, namespace: NamespaceName, bundle: str | None
+) -> Regular:
     is_wanted = await filter_bundle(service, namespace, bundle)
     return tuple(
         name for name in await regular_topics(service.catalog, namespace) if is_wanted(name)
@@ -118,7 +125,7 @@ async def find_scalable(
 
 @carries_out("namespaces.unload", "namespaces.unload_bundle")
 async def unload_topics(
-    service: Service,
+    service: BundleMoves,
     namespace: NamespaceName,
     bundle: str | None = None,
     destination: str | None = None,
@@ -141,7 +148,7 @@ async def unload_topics(
 
 @carries_out("namespaces.split_bundle")
 async def split_bundle(
-    service: Service,
+    service: BundleMoves,
     namespace: NamespaceName,
     bundle: str,
     unload: bool,
@@ -253,7 +260,7 @@ async def clear_backlog(
 
 @carries_out("namespaces.unsubscribe")
 async def unsubscribe(
-    service: Service,
+    service: TopicSettings,
     parts: TopicParts,
     namespace: NamespaceName,
     subscription: str,

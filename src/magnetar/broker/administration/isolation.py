@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from magnetar.broker.administration.broker import list_brokers
 from magnetar.broker.administration.bundle import find_bundles
+from magnetar.broker.administration.port import IsolationOwners
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.ownership import Owner
 from magnetar.broker.resource import Resources
-from magnetar.broker.service import Service
 from magnetar.errors import NotFound, PreconditionFailed
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import is_valid_part
@@ -38,7 +38,9 @@ async def get_policy(resources: Resources, cluster: str, policy: str) -> Isolati
 
 
 @carries_out("clusters.set_isolation_policy")
-async def set_policy(service: Service, cluster: str, policy: str, data: IsolationPolicy) -> None:
+async def set_policy(
+    service: IsolationOwners, cluster: str, policy: str, data: IsolationPolicy
+) -> None:
     await _require(service.resources, cluster)
     check_isolation(data)
     before = await service.resources.isolation.update(cluster, policy, data)

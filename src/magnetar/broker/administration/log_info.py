@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from magnetar.broker.administration.port import LogOwners
 from magnetar.broker.administration.registry import Document
-from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
 from magnetar.metadata.store import Stat
 from magnetar.model.name import TopicName, decode_local
@@ -16,7 +16,7 @@ from magnetar.model.stored_log import Offload
 from magnetar.wire.storage import decode_cursor, decode_log
 
 
-async def describe_log(service: Service, topic: TopicName) -> Document:
+async def describe_log(service: LogOwners, topic: TopicName) -> Document:
     store, path = service.store, await service.tree.path_of(topic)
     record = await store.get(path) if topic.is_persistent else None
     if record is None:

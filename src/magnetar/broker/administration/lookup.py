@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from magnetar.broker.administration.bundle import boundaries_of, find_range
-from magnetar.broker.administration.registry import TopicOwners, carries_out
+from magnetar.broker.administration.port import (
+    BoundaryOwners,
+    BundleMoves,
+    LookupOwners,
+    TopicOwners,
+)
+from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import check_namespace
 from magnetar.broker.ownership import Owner
-from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.rules.bundle import Bundle, bundle_of
@@ -16,7 +21,7 @@ from magnetar.rules.bundle import Bundle, bundle_of
 
 @carries_out("topics.lookup")
 async def find_broker(
-    service: Service, topic: TopicName, listener_name: str | None = None
+    service: LookupOwners, topic: TopicName, listener_name: str | None = None
 ) -> Mapping[str, str]:
     """Of a scalable topic any broker: its layout session finds out whether it exists."""
     await check_namespace(service.resources, topic.namespace)
@@ -46,13 +51,13 @@ async def _may_serve(owners: TopicOwners, topic: TopicName) -> bool:
 
 
 @carries_out("topics.bundle_range")
-async def find_bundle(service: Service, topic: TopicName) -> str:
+async def find_bundle(service: BoundaryOwners, topic: TopicName) -> str:
     await check_namespace(service.resources, topic.namespace)
     return bundle_of(topic, await boundaries_of(service, topic.namespace))
 
 
 async def find_namespace_owner(
-    service: Service, namespace: NamespaceName, bundle: str | None
+    service: BundleMoves, namespace: NamespaceName, bundle: str | None
 ) -> Owner:
     """The broker that can do something with the topics of a namespace, or of one bundle: where
     bundles have owners of their own, this one sees to it that the others do their part.

@@ -17,12 +17,12 @@ from magnetar.broker.administration.message_value import (
     encode_value,
     show_value,
 )
-from magnetar.broker.administration.registry import Document, TopicOwners
+from magnetar.broker.administration.port import MessageOwners, TopicOwners
+from magnetar.broker.administration.registry import Document
 from magnetar.broker.administration.topic import find_persistent
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.schema import SchemaRegistry
-from magnetar.broker.service import Service
 from magnetar.errors import (
     BadRequest,
     InvalidSchema,
@@ -77,7 +77,7 @@ class StoredMessages(Protocol):
 
 
 class LocalMessages:
-    def __init__(self, service: Service, topic: TopicName) -> None:
+    def __init__(self, service: MessageOwners, topic: TopicName) -> None:
         self._service = service
         self._topic = topic
 
@@ -126,7 +126,7 @@ class LocalMessages:
         return live
 
 
-def find_logs(service: Service) -> OwnerPort[StoredMessages]:
+def find_logs(service: MessageOwners) -> OwnerPort[StoredMessages]:
     return OwnerPort(service.calls, StoredMessages, partial(LocalMessages, service))
 
 

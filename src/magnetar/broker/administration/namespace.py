@@ -11,12 +11,17 @@ from typing import Final
 from msgspec.structs import replace
 
 from magnetar.broker.administration.bundle import find_bundles, regular_topics
+from magnetar.broker.administration.port import (
+    NamespaceContents,
+    NamespaceOwners,
+    TopicOwners,
+    TopicTraces,
+)
 from magnetar.broker.administration.record import Store, check_tenant, load_policies, without
-from magnetar.broker.administration.registry import Document, TopicOwners, carries_out, finds
+from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.policy_default import plan_context
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.segment import together
-from magnetar.broker.service import Service
 from magnetar.errors import (
     BadRequest,
     Conflict,
@@ -67,7 +72,7 @@ async def get_namespace(policies: Policies, local: LocalPolicies) -> Policies:
 
 @carries_out("namespaces.create")
 async def create_namespace(
-    service: Service, namespace: NamespaceName, policies: Policies | None
+    service: NamespaceOwners, namespace: NamespaceName, policies: Policies | None
 ) -> None:
     await check_tenant(service.resources, namespace.tenant)
     asked = policies if policies is not None else Policies()
@@ -100,7 +105,7 @@ async def create_namespace(
 
 
 async def _check_clusters(
-    service: Service, namespace: NamespaceName, asked: Policies
+    service: NamespaceOwners, namespace: NamespaceName, asked: Policies
 ) -> tuple[str, ...]:
     tenant = await service.resources.tenants.get(namespace.tenant)
     assert tenant is not None, "the caller looked"
@@ -132,13 +137,17 @@ async def rebucket(policies: Policies, topic_buckets: int) -> None:
 
 
 @carries_out("namespaces.delete")
-async def delete_namespace(service: Service, namespace: NamespaceName, force: bool) -> None:
+async def delete_namespace(
+    service: NamespaceContents, namespace: NamespaceName, force: bool
+) -> None:
     if force and not service.config.forceDeleteNamespaceAllowed:
         raise MethodNotAllowed("Broker doesn't allow forced deletion of namespaces")
     await remove_namespace(service, namespace, force=force)
 
 
-async def remove_namespace(service: Service, namespace: NamespaceName, *, force: bool) -> None:
+async def remove_namespace(
+    service: NamespaceContents, namespace: NamespaceName, *, force: bool
+) -> None:
     """Mark, then empty, then forget: after the mark there is only forward.
 
     Each round deletes what is found; a topic that came to be meanwhile costs another round.
@@ -189,7 +198,7 @@ async def _has_user_topics(
     return False
 
 
-async def _delete_topics(service: Service, topics: Sequence[TopicName]) -> None:
+async def _delete_topics(service: TopicTraces, topics: Sequence[TopicName]) -> None:
     async def delete_one(topic: TopicName) -> None:
         owner = service.scalable if topic.domain is TopicDomain.TOPIC else service.catalog
         with suppress(TopicNotFound):

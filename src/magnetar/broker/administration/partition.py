@@ -9,8 +9,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from magnetar.broker.administration.port import TopicOwners, TopicSettings, TopicTraces
 from magnetar.broker.administration.record import load_policies
-from magnetar.broker.administration.registry import Document, TopicOwners, carries_out
+from magnetar.broker.administration.registry import Document, carries_out
 from magnetar.broker.administration.topic import (
     StatsOptions,
     check_namespace,
@@ -25,7 +26,6 @@ from magnetar.broker.administration.topic_part import TopicParts
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.segment import together
-from magnetar.broker.service import Service
 from magnetar.errors import (
     BadRequest,
     BrokerError,
@@ -77,7 +77,7 @@ async def list_partitioned(
 # Making and removing
 @carries_out("topics.create_partitioned")
 async def create_partitioned(
-    service: Service, parts: TopicParts, topic: TopicName, partitions: int | PartitionCount
+    service: TopicSettings, parts: TopicParts, topic: TopicName, partitions: int | PartitionCount
 ) -> None:
     _check_base(topic)
     if is_system_topic(topic):
@@ -124,7 +124,7 @@ async def create_missed_partitions(
 
 @carries_out("topics.update_partitioned")
 async def update_partitioned(
-    service: Service,
+    service: TopicSettings,
     parts: TopicParts,
     topic: TopicName,
     partitions: int | PartitionCount,
@@ -187,7 +187,7 @@ async def get_partitioned_metadata(
 
 @carries_out("topics.delete_partitioned")
 async def delete_partitioned(
-    service: Service, parts: TopicParts, topic: TopicName, force: bool = False
+    service: TopicTraces, parts: TopicParts, topic: TopicName, force: bool = False
 ) -> None:
     _check_base(topic)
     await service.scalable.migrations.check_regular(topic)

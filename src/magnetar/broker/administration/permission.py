@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from magnetar.broker.administration.port import TopicSettings
 from magnetar.broker.administration.record import (
     Change,
     Store,
@@ -17,7 +18,6 @@ from magnetar.broker.administration.record import (
 )
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.resource import Resources
-from magnetar.broker.service import Service
 from magnetar.errors import TopicNotFound
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.permission import AuthAction
@@ -53,7 +53,7 @@ async def revoke_on_namespace(store: Store, role: str) -> None:
 
 # One topic
 @carries_out("topics.permissions")
-async def topic_permissions(service: Service, topic: TopicName) -> _Actions:
+async def topic_permissions(service: TopicSettings, topic: TopicName) -> _Actions:
     """What is granted on the namespace and on the topic, together."""
     await _names_of(service, topic)
     auth = (await load_policies(service.resources, topic.namespace)).auth_policies
@@ -66,18 +66,18 @@ async def topic_permissions(service: Service, topic: TopicName) -> _Actions:
 
 @carries_out("topics.grant")
 async def grant_on_topic(
-    service: Service, topic: TopicName, role: str, actions: list[AuthAction]
+    service: TopicSettings, topic: TopicName, role: str, actions: list[AuthAction]
 ) -> None:
     await grant_on_topics(service, [TopicGrant(topic=topic.full, role=role, actions=actions)])
 
 
 @carries_out("topics.revoke")
-async def revoke_on_topic(service: Service, topic: TopicName, role: str) -> None:
+async def revoke_on_topic(service: TopicSettings, topic: TopicName, role: str) -> None:
     await revoke_on_topics(service, [TopicRevocation(topic=topic.full, role=role)])
 
 
 @carries_out("namespaces.grant_on_topics")
-async def grant_on_topics(service: Service, grants: list[TopicGrant]) -> None:
+async def grant_on_topics(service: TopicSettings, grants: list[TopicGrant]) -> None:
     """All topics must exist; the grants in one namespace come into force together."""
     wanted: dict[NamespaceName, list[tuple[str, TopicGrant]]] = {}
     for grant in grants:
@@ -90,7 +90,7 @@ async def grant_on_topics(service: Service, grants: list[TopicGrant]) -> None:
 
 
 @carries_out("namespaces.revoke_on_topics")
-async def revoke_on_topics(service: Service, revocations: list[TopicRevocation]) -> None:
+async def revoke_on_topics(service: TopicSettings, revocations: list[TopicRevocation]) -> None:
     wanted: dict[NamespaceName, list[tuple[TopicName, str]]] = {}
     for revocation in revocations:
         topic = parse_topic(revocation.topic)
@@ -133,7 +133,7 @@ def _changing(change: _Change) -> Change:
     return lambda policies: replace(policies, auth_policies=change(policies.auth_policies))
 
 
-async def _names_of(service: Service, topic: TopicName) -> Sequence[str]:
+async def _names_of(service: TopicSettings, topic: TopicName) -> Sequence[str]:
     """The topic, and every partition when it has some; it must exist, regular or scalable."""
     if topic.is_persistent and await service.scalable.records.get(topic) is not None:
         return [topic.full]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from magnetar.broker.administration.port import PolicySettings
 from magnetar.broker.administration.record import check_tenant, load_policies, store_policies
 from magnetar.broker.administration.registry import FUNCTIONS, Function, carries_out
 from magnetar.broker.administration.topic import check_exists
@@ -12,7 +13,6 @@ from magnetar.broker.policy import PolicyService
 from magnetar.broker.policy_default import plan_context, read_broker_value
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.service import ScalableService
-from magnetar.broker.service import Service
 from magnetar.errors import Forbidden, MethodNotAllowed, PreconditionFailed
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
 from magnetar.model.policy import Policies, TopicPolicies
@@ -60,14 +60,16 @@ def _typed(function: Function, policy: AnyPolicy, level: Level, at: At) -> Funct
 def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
     level = Level.NAMESPACE
 
-    async def get(service: Service, namespace: NamespaceName) -> object:
+    async def get(service: PolicySettings, namespace: NamespaceName) -> object:
         record = await load_policies(service.resources, namespace)
         value = read_value(policy, level, record, find_slot(policy, level, service.cluster))
         if value is None and at.unset_by_broker:
             return read_broker_value(policy, service.config)
         return at.unset if value is None else value
 
-    async def store(service: Service, namespace: NamespaceName, value: Any, key: str) -> None:
+    async def store(
+        service: PolicySettings, namespace: NamespaceName, value: Any, key: str
+    ) -> None:
         slot = find_slot(policy, level, service.cluster, key)
         if policy is CLUSTERS:
             await _check_clusters(service.resources, namespace, value)
@@ -85,10 +87,12 @@ def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Functi
 
         await store_policies(service.resources, namespace, change)
 
-    async def set_(service: Service, namespace: NamespaceName, value: Any, key: str = "") -> None:
+    async def set_(
+        service: PolicySettings, namespace: NamespaceName, value: Any, key: str = ""
+    ) -> None:
         await store(service, namespace, at.bodyless if value is None else value, key)
 
-    async def remove(service: Service, namespace: NamespaceName, key: str = "") -> None:
+    async def remove(service: PolicySettings, namespace: NamespaceName, key: str = "") -> None:
         await store(service, namespace, None, key)
 
     return get, set_, remove
@@ -124,7 +128,7 @@ def _of_topic(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
     level = Level.TOPIC
 
     async def get(
-        service: Service, topic: TopicName, applied: bool, is_global: bool, key: str = ""
+        service: PolicySettings, topic: TopicName, applied: bool, is_global: bool, key: str = ""
     ) -> object:
         await _check(service, topic)
         if applied:
@@ -139,7 +143,7 @@ def _of_topic(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
         return at.unset if value is None else value
 
     async def store(
-        service: Service, topic: TopicName, value: Any, is_global: bool, key: str
+        service: PolicySettings, topic: TopicName, value: Any, is_global: bool, key: str
     ) -> None:
         slot = find_slot(policy, level, service.cluster, key)
         await _check(service, topic)
@@ -163,18 +167,20 @@ def _of_topic(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
             )
 
     async def set_(
-        service: Service, topic: TopicName, value: Any, is_global: bool, key: str = ""
+        service: PolicySettings, topic: TopicName, value: Any, is_global: bool, key: str = ""
     ) -> None:
         await store(service, topic, at.bodyless if value is None else value, is_global, key)
 
-    async def remove(service: Service, topic: TopicName, is_global: bool, key: str = "") -> None:
+    async def remove(
+        service: PolicySettings, topic: TopicName, is_global: bool, key: str = ""
+    ) -> None:
         await store(service, topic, None, is_global, key)
 
     return get, set_, remove
 
 
 async def _check_topic_clusters(
-    service: Service, topic: TopicName, clusters: Sequence[str], *, is_global: bool
+    service: PolicySettings, topic: TopicName, clusters: Sequence[str], *, is_global: bool
 ) -> None:
     if service.cluster not in clusters and not is_global:
         raise PreconditionFailed(
@@ -210,7 +216,7 @@ async def _policy_names(scalable: ScalableService, topic: TopicName) -> tuple[To
     return (topic,) if origin is None else (topic, parse_topic(origin.topic))
 
 
-async def _check(service: Service, topic: TopicName) -> None:
+async def _check(service: PolicySettings, topic: TopicName) -> None:
     _check_may_have(service.policies, topic)
     await check_exists(service, topic)
 

@@ -10,14 +10,14 @@ from msgspec import Struct
 
 from magnetar.broker import log_search
 from magnetar.broker.administration.message_browser import list_parts
-from magnetar.broker.administration.registry import Document, TopicOwners
+from magnetar.broker.administration.port import PeerOwners, TopicOwners
+from magnetar.broker.administration.registry import Document
 from magnetar.broker.administration.topic import find_topic
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.lag import count_lag
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.scalable.service import ScalableService
-from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import BadRequest, SubscriptionNotFound, TopicNotFound
 from magnetar.model.layout import Layout
@@ -144,7 +144,7 @@ class LocalMoves:
         return await _preview(live, live.subscriptions[subscription], target)
 
 
-def find_moves(service: Service) -> OwnerPort[CursorMoves]:
+def find_moves(service: PeerOwners) -> OwnerPort[CursorMoves]:
     return OwnerPort(service.calls, CursorMoves, partial(LocalMoves, service))
 
 

@@ -11,13 +11,13 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from magnetar.broker.administration.port import PartSources
 from magnetar.broker.administration.registry import finds
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.entry import published_ms
 from magnetar.broker.log_search import last_visible, position_at
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
-from magnetar.broker.service import Service
 from magnetar.broker.transaction.participant import needs_journal
 from magnetar.errors import Conflict, NoOwner, ServiceNotReady, TopicNotFound
 from magnetar.ledger.message_count import Allowance
@@ -63,7 +63,7 @@ class ReadParts(Protocol):
 
 
 class LocalReadParts:
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: PartSources) -> None:
         self._service = service
 
     # ------------------------------------------------------------------ what is there
@@ -207,7 +207,7 @@ def describe_part(
 class PartOwners:
     """The brokers that own parts; each is asked once about all of its parts."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: PartSources) -> None:
         self._ownership = service.ownership
         self._clock = service.clock
         self._here: ReadParts = LocalReadParts(service)
@@ -242,5 +242,5 @@ class PartOwners:
 
 
 @finds(PartOwners)
-def find_part_owners(service: Service) -> PartOwners:
+def find_part_owners(service: PartSources) -> PartOwners:
     return PartOwners(service)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from magnetar.broker.administration.port import PeerOwners, QueryOwners
 from magnetar.broker.administration.read_part import HOLD_PROPERTY, PartOwners, ReadParts
 from magnetar.broker.administration.read_topic import (
     Part,
@@ -26,7 +27,6 @@ from magnetar.broker.administration.topic_part import find_topic_parts
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.scalable.service import ScalableService
-from magnetar.broker.service import Service
 from magnetar.errors import BadRequest, NotFound, ServiceNotReady, TopicNotFound
 from magnetar.model.caller import Caller
 from magnetar.model.name import (
@@ -64,7 +64,7 @@ _OTHERS: Final = "*"
 # What is there
 @carries_out("reads.plan")
 async def plan_read(
-    service: Service, owners: PartOwners, query: ReadQuery, caller: Caller
+    service: QueryOwners, owners: PartOwners, query: ReadQuery, caller: Caller
 ) -> ReadPlan:
     is_selected = bool(query.topics) or bool(query.namespace)
     if (query.topics and query.namespace) or not (is_selected or query.version):
@@ -321,7 +321,7 @@ async def _adopt(scalable: ScalableService, topic: TopicName, hold: str) -> None
 
 @carries_out("reads.holds")
 async def list_holds(
-    service: Service, namespace: NamespaceName, caller: Caller
+    service: QueryOwners, namespace: NamespaceName, caller: Caller
 ) -> dict[str, Document]:
     found: dict[str, dict[str, Any]] = {}
     for layout in await find_layouts(service, ReadQuery(namespace=str(namespace)), caller):
@@ -334,7 +334,7 @@ async def list_holds(
     return dict(sorted(found.items()))
 
 
-async def _holds_of(service: Service, part: str) -> dict[str, int]:
+async def _holds_of(service: PeerOwners, part: str) -> dict[str, int]:
     try:
         stats = await find_topic_parts(service).at(parse_stored_topic(part)).stats({})
     except TopicNotFound:
@@ -353,7 +353,7 @@ def is_hold(name: str, properties: dict[str, str]) -> bool:
 
 @carries_out("reads.release_hold")
 async def release_hold(
-    service: Service, namespace: NamespaceName, hold: str, caller: Caller
+    service: QueryOwners, namespace: NamespaceName, hold: str, caller: Caller
 ) -> int:
     """Nothing is kept for the query any more."""
     topics = 0

@@ -6,14 +6,13 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from magnetar.broker.administration.port import QueryOwners, TopicOwners
 from magnetar.broker.administration.record import load_policies
-from magnetar.broker.administration.registry import TopicOwners
 from magnetar.broker.administration.sight import shown_name
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.record import has_properties
 from magnetar.broker.scalable.segment import together
-from magnetar.broker.service import Service
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.broker.topiclist import TopicPattern
 from magnetar.errors import RecordUnreadable
@@ -66,7 +65,7 @@ def key_of(topic: TopicName) -> str:
     return f"{topic.namespace}/{topic.local}"
 
 
-async def find_layouts(service: Service, query: ReadQuery, caller: Caller) -> list[PartLayout]:
+async def find_layouts(service: QueryOwners, query: ReadQuery, caller: Caller) -> list[PartLayout]:
     """In the order of their names; those that are not there are left out as far as that is known
     without a look at their parts.
     """
@@ -124,7 +123,7 @@ def _regular(topic: TopicName, partitions: int) -> PartLayout:
     return PartLayout(topic, parts, len(parts), must_exist=not partitions)
 
 
-async def _list(service: Service, query: ReadQuery, caller: Caller) -> list[PartLayout]:
+async def _list(service: QueryOwners, query: ReadQuery, caller: Caller) -> list[PartLayout]:
     namespace = parse_namespace(query.namespace)
     await service.authorization.check(caller, NAMESPACE_CONSUME, Target(namespace=namespace))
     await load_policies(service.resources, namespace)

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from inspect import Parameter, Signature, isawaitable, signature
 from operator import attrgetter
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, get_type_hints
+from typing import Any, Final, TypeAlias, TypeVar, get_type_hints
 
+from magnetar.broker.administration.port import Port
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.broker_call import BrokerCalls
 from magnetar.broker.bundle_mover import BundleMover
@@ -23,7 +24,6 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.control import Controls
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.schema import SchemaRegistry
-from magnetar.broker.service import Service
 from magnetar.broker.stored_configuration import StoredConfiguration
 from magnetar.broker.topic_tree import TopicTree
 from magnetar.broker.transaction.service import TransactionService
@@ -46,24 +46,7 @@ FUNCTIONS: Final[dict[str, Function]] = {}
 _FINDERS: Final[dict[object, Function]] = {}
 
 
-def _itself(service: Service) -> Service:
-    return service
-
-
-class TopicOwners(Protocol):
-    """Port of what finds a topic by its name: a regular one, a partitioned one, a scalable one."""
-
-    @property
-    def catalog(self) -> TopicCatalog: ...
-    @property
-    def resources(self) -> Resources: ...
-    @property
-    def scalable(self) -> ScalableService: ...
-
-
-_OWNERS: Final[Mapping[object, Callable[[Service], object]]] = {
-    Service: _itself,
-    TopicOwners: _itself,
+_OWNERS: Final[Mapping[object, Callable[[Any], object]]] = {
     Authorization: attrgetter("authorization"),
     BrokerCalls: attrgetter("calls"),
     BundleMover | None: attrgetter("bundles"),
@@ -87,6 +70,13 @@ _OWNERS: Final[Mapping[object, Callable[[Service], object]]] = {
     Upkeep: attrgetter("upkeep"),
 }
 """The owners of a broker by their types, as functions state what they need."""
+
+
+def _find_owner(kind: object) -> Callable[[Any], object] | None:
+    """What takes an owner of this type, or a port, from a broker."""
+    if isinstance(kind, type) and Port in kind.__mro__:
+        return lambda broker: broker
+    return _OWNERS.get(kind)
 
 
 def finds(kind: object) -> Callable[[G], G]:
@@ -122,7 +112,9 @@ def complete(function: Finder, words: Mapping[str, object]) -> Function:
     """The same of the broker and what a request says alone."""
     own = _parameters_of(function)
     owners = {
-        name: _OWNERS[each.annotation] for name, each in own.items() if each.annotation in _OWNERS
+        name: find
+        for name, each in own.items()
+        if (find := _find_owner(each.annotation)) is not None
     }
     finders = {
         name: _FINDERS[each.annotation] for name, each in own.items() if each.annotation in _FINDERS
@@ -133,7 +125,7 @@ def complete(function: Finder, words: Mapping[str, object]) -> Function:
         asked |= {name: each for name, each in needed.items() if each.default is each.empty}
     asked = {name: each for name, each in asked.items() if name not in words}
 
-    async def carry_out(service: Service, **given: object) -> object:
+    async def carry_out(service: Port, **given: object) -> object:
         given |= words
         taken = {name: given[name] for name in own if name in given}
         taken |= {name: find(service) for name, find in owners.items()}
@@ -145,7 +137,7 @@ def complete(function: Finder, words: Mapping[str, object]) -> Function:
 
     result = get_type_hints(function, include_extras=True).get("return")
     carry_out.__annotations__ = {name: each.annotation for name, each in asked.items()}
-    carry_out.__annotations__ |= {"service": Service, "return": result}
+    carry_out.__annotations__ |= {"service": Port, "return": result}
     ordered = sorted(asked.values(), key=lambda each: (each.kind, each.default is not each.empty))
     carry_out.__signature__ = Signature(ordered)  # type: ignore[attr-defined]
     return carry_out

@@ -11,8 +11,9 @@ from typing import Any, Final, NewType
 from msgspec import structs
 
 from magnetar.broker.administration.permission import forget_permissions
+from magnetar.broker.administration.port import TopicOwners
 from magnetar.broker.administration.record import Store, load_policies
-from magnetar.broker.administration.registry import Document, TopicOwners, carries_out, finds
+from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.subscription import Age
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.scalable.autoscale import plan_auto_scale

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
+from magnetar.broker.administration.port import PeerOwners
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.scalable import describe_auto_scale, describe_subscription
 from magnetar.broker.administration.subscription import count_backlog, find_subscription, peek
@@ -16,7 +17,6 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.controller import Controller
 from magnetar.broker.scalable.segment import Segments, SegmentStats, together
 from magnetar.broker.scalable.service import ScalableService
-from magnetar.broker.service import Service
 from magnetar.broker.stats import topic_internal_stats, topic_stats
 from magnetar.errors import NotFound, PreconditionFailed, ServiceNotReady
 from magnetar.model.layout import Layout
@@ -129,7 +129,7 @@ class SegmentDetail(Protocol):
 class LocalDetail:
     """Of a segment that this broker owns, by the name of its topic."""
 
-    def __init__(self, service: Service, name: TopicName) -> None:
+    def __init__(self, service: PeerOwners, name: TopicName) -> None:
         self._service = service
         self._name = name
 
@@ -166,7 +166,7 @@ SegmentDetails: TypeAlias = OwnerPort[SegmentDetail]
 
 
 @finds(SegmentDetails)
-def find_details(service: Service) -> SegmentDetails:
+def find_details(service: PeerOwners) -> SegmentDetails:
     return OwnerPort(service.calls, SegmentDetail, partial(LocalDetail, service))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NewType
 
-from magnetar.broker.administration.registry import TopicOwners, carries_out, finds
+from magnetar.broker.administration.port import TopicOwners
+from magnetar.broker.administration.registry import carries_out, finds
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.service import ScalableService

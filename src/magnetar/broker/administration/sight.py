@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from magnetar.broker.administration.port import SightOwners
 from magnetar.broker.authorization import Authorization
-from magnetar.broker.service import Service
 from magnetar.errors import InvalidName
 from magnetar.model.caller import Caller
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
@@ -46,7 +46,9 @@ def shown_name(topic: TopicName) -> TopicName:
     return scalable_name(topic) if topic.domain is TopicDomain.SEGMENT else topic.base
 
 
-async def list_tenants(service: Service, caller: Caller) -> Mapping[str, Sequence[NamespaceName]]:
+async def list_tenants(
+    service: SightOwners, caller: Caller
+) -> Mapping[str, Sequence[NamespaceName]]:
     """Tenants with their namespaces, as far as the caller sees anything of them."""
     found: dict[str, Sequence[NamespaceName]] = {}
     is_super = await service.authorization.may(caller, SUPER_USER, Target())
@@ -61,7 +63,7 @@ async def list_tenants(service: Service, caller: Caller) -> Mapping[str, Sequenc
     return found
 
 
-async def find_sight(service: Service, caller: Caller) -> Sight:
+async def find_sight(service: SightOwners, caller: Caller) -> Sight:
     if await service.authorization.may(caller, SUPER_USER, Target()):
         return Sight(is_super=True)
     whole: set[NamespaceName] = set()
@@ -98,14 +100,14 @@ async def find_rights(
     return sorted(each.name for each in asked if each.need in allowed)
 
 
-async def _sees_any(service: Service, caller: Caller, namespace: NamespaceName) -> bool:
+async def _sees_any(service: SightOwners, caller: Caller, namespace: NamespaceName) -> bool:
     if await service.authorization.may(caller, NAMESPACE_READ, Target(namespace=namespace)):
         return True
     return bool(await _granted_topics(service, caller, namespace))
 
 
 async def _granted_topics(
-    service: Service, caller: Caller, namespace: NamespaceName
+    service: SightOwners, caller: Caller, namespace: NamespaceName
 ) -> Sequence[TopicName]:
     """Topics with grants of their own, as far as these allow the caller to read or write them."""
     policies = await service.resources.namespaces.get(namespace)

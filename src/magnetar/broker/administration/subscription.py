@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NewType, TypeAlias
 
 from magnetar.broker import log_search
-from magnetar.broker.administration.registry import Document, TopicOwners, carries_out, finds
+from magnetar.broker.administration.port import TopicOwners
+from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.topic import (
     NOT_PARTITIONED,
     check_exists,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from magnetar.broker.administration.namespace import remove_namespace
+from magnetar.broker.administration.port import NamespaceContents
 from magnetar.broker.administration.record import find_replicated
 from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.resource import Resources
-from magnetar.broker.service import Service
 from magnetar.errors import (
     Conflict,
     InvalidName,
@@ -65,7 +65,7 @@ async def update_tenant(resources: Resources, tenant: str, info: TenantInfo | No
 
 
 @carries_out("tenants.delete")
-async def delete_tenant(service: Service, tenant: str, force: bool) -> None:
+async def delete_tenant(service: NamespaceContents, tenant: str, force: bool) -> None:
     if force and not service.config.forceDeleteTenantAllowed:
         raise MethodNotAllowed("Broker doesn't allow forced deletion of tenants")
     await get_tenant(service.resources, tenant)

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from magnetar.broker import log_search
 from magnetar.broker.administration.log_info import describe_log
 from magnetar.broker.administration.permission import forget_permissions
+from magnetar.broker.administration.port import LogOwners, PropertyOwners, TopicOwners, TopicTraces
 from magnetar.broker.administration.record import without
-from magnetar.broker.administration.registry import Document, TopicOwners, carries_out, finds
+from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.log_search import SeenEntry as SeenEntry
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.guard import was_regular
 from magnetar.broker.scalable.segment import together
-from magnetar.broker.service import Service
 from magnetar.broker.stats import count_stats, topic_internal_stats
 from magnetar.errors import (
     Conflict,
@@ -131,7 +131,7 @@ async def check_exists(owners: TopicOwners, topic: TopicName) -> None:
         raise TopicNotFound(f"Topic {topic} not found")
 
 
-async def forget_topic(service: Service, topic: TopicName) -> None:
+async def forget_topic(service: TopicTraces, topic: TopicName) -> None:
     """What outlives a topic's log: its schemas, its policies and the permissions on it."""
     await service.schemas.delete_storage(topic)
     await service.policies.delete(topic)
@@ -165,7 +165,7 @@ async def _check_partition(resources: Resources, topic: TopicName) -> None:
 
 
 @carries_out("topics.delete")
-async def delete_topic(service: Service, topic: TopicName, force: bool = False) -> None:
+async def delete_topic(service: TopicTraces, topic: TopicName, force: bool = False) -> None:
     await service.scalable.migrations.check_regular(topic)
     if await service.resources.partitioned.get(topic) is not None:
         raise Conflict(
@@ -200,7 +200,7 @@ async def get_internal_stats(live: AnyTopic) -> Document:
 
 
 @carries_out("topics.internal_info")
-async def get_internal_info(service: Service, topic: TopicName) -> Document:
+async def get_internal_info(service: LogOwners, topic: TopicName) -> Document:
     """What the store keeps; for a partitioned topic, of every partition."""
     metadata = await service.resources.partitioned.get(topic)
     if metadata is None:
@@ -274,7 +274,7 @@ async def get_properties(owners: TopicOwners, topic: TopicName) -> Mapping[str, 
 
 @carries_out("topics.update_properties")
 async def update_properties(
-    service: Service, topic: TopicName, properties: dict[str, str | None] | None
+    service: PropertyOwners, topic: TopicName, properties: dict[str, str | None] | None
 ) -> None:
     more = _present(properties)
     await _change_properties(

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from magnetar.broker.administration.bundle import filter_bundle
+from magnetar.broker.administration.port import ListOwners
 from magnetar.broker.administration.record import load_policies
 from magnetar.broker.administration.registry import Listing, carries_out, finds
-from magnetar.broker.service import Service
 from magnetar.broker.topic_tree import NAMES_AHEAD
 from magnetar.errors import BadRequest
 from magnetar.metadata.store import MetadataStore
@@ -60,14 +60,18 @@ class _Selection(NamedTuple):
 
 @carries_out("topics.list")
 async def list_topics(
-    service: Service, namespace: NamespaceName, domain: TopicDomain, bundle: str | None, page: Page
+    service: ListOwners,
+    namespace: NamespaceName,
+    domain: TopicDomain,
+    bundle: str | None,
+    page: Page,
 ) -> Listing:
     return _make_listing(service, _Selection(namespace, (domain,), page, bundle))
 
 
 @carries_out("namespaces.topics")
 async def list_namespace_topics(
-    service: Service, namespace: NamespaceName, mode: str, page: Page
+    service: ListOwners, namespace: NamespaceName, mode: str, page: Page
 ) -> Listing:
     domains = _MODES.get(mode.upper())
     if domains is None:
@@ -75,11 +79,11 @@ async def list_namespace_topics(
     return _make_listing(service, _Selection(namespace, domains, page))
 
 
-def _make_listing(service: Service, selection: _Selection) -> Listing:
+def _make_listing(service: ListOwners, selection: _Selection) -> Listing:
     return Listing(partial(_find_names, service, selection), partial(_runs, service, selection))
 
 
-async def _find_names(service: Service, selection: _Selection) -> Sequence[str]:
+async def _find_names(service: ListOwners, selection: _Selection) -> Sequence[str]:
     """All names, sorted by domain; a page has the order of the runs."""
     found: list[str] = []
     async for run in _runs(service, selection):
@@ -90,7 +94,7 @@ async def _find_names(service: Service, selection: _Selection) -> Sequence[str]:
     return sorted(found, key=lambda name: (order[name[: name.index("/")]], name))
 
 
-async def _runs(service: Service, selection: _Selection) -> AsyncIterator[Sequence[str]]:
+async def _runs(service: ListOwners, selection: _Selection) -> AsyncIterator[Sequence[str]]:
     """Some names after the other, never many at once.
 
     The order is that of the domains, in one that of the buckets, in one that of the nodes. It
@@ -136,7 +140,7 @@ def _is_among(name: str, successors: frozenset[str]) -> bool:
 
 
 async def _scan(
-    service: Service,
+    service: ListOwners,
     namespace: NamespaceName,
     domain: TopicDomain,
     after: TopicName | None,
@@ -153,7 +157,7 @@ async def _scan(
     yield found if after is None else [name for name in found if name > after.full]
 
 
-async def _keep(service: Service, selection: _Selection, domain: TopicDomain) -> _Keep | None:
+async def _keep(service: ListOwners, selection: _Selection, domain: TopicDomain) -> _Keep | None:
     """Which names are asked for; None when all are."""
     namespace = selection.namespace
     if selection.bundle and domain is not TopicDomain.TOPIC:
@@ -174,7 +178,7 @@ async def _keep(service: Service, selection: _Selection, domain: TopicDomain) ->
 
 
 @carries_out("topics.count")
-async def count_topics(service: Service, namespace: NamespaceName) -> Mapping[str, int]:
+async def count_topics(service: ListOwners, namespace: NamespaceName) -> Mapping[str, int]:
     await load_policies(service.resources, namespace)
     loaded = await service.catalog.list_topics(namespace, TopicDomain.NON_PERSISTENT)
     scalable = await service.store.count_children(namespace_path(namespace))

@@ -11,12 +11,12 @@ from typing import Any, Final, Protocol, TypeAlias, get_type_hints
 
 import msgspec
 
+from magnetar.broker.administration.port import PartitionOwners, PeerOwners
 from magnetar.broker.administration.registry import FUNCTIONS, Function, finds
 from magnetar.broker.administration.topic import existing_parts, find_topic, parts_of
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
-from magnetar.broker.service import Service
 from magnetar.broker.stats import count_stats, topic_internal_stats
 from magnetar.errors import BrokerError, Conflict, NotFound, SubscriptionNotFound
 from magnetar.model.message_id import describe_position
@@ -85,7 +85,7 @@ class TopicPart(Protocol):
 
 
 class LocalPart:
-    def __init__(self, service: Service, topic: TopicName) -> None:
+    def __init__(self, service: PeerOwners, topic: TopicName) -> None:
         self._service = service
         self._topic = topic
 
@@ -151,7 +151,7 @@ TopicParts: TypeAlias = OwnerPort[TopicPart]
 
 
 @finds(TopicParts)
-def find_topic_parts(service: Service) -> TopicParts:
+def find_topic_parts(service: PeerOwners) -> TopicParts:
     """Brokers that act on all partitions of a topic ask this one too."""
     return OwnerPort(service.calls, TopicPart, partial(LocalPart, service))
 
@@ -162,7 +162,7 @@ def on_each_partition(operation: str, function: Function) -> Function:
     """
     merge, ignored = PER_PARTITION[operation]
 
-    async def carry_out(service: Service, topic: TopicName, **given: object) -> object:
+    async def carry_out(service: PartitionOwners, topic: TopicName, **given: object) -> object:
         metadata = await service.resources.partitioned.get(topic)
         if service.bundles is None or metadata is None:
             return await function(service, topic=topic, **given)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from magnetar.broker.administration.lookup import web_url_of
-from magnetar.broker.administration.registry import TopicOwners
+from magnetar.broker.administration.port import PeerOwners, TopicOwners
 from magnetar.broker.administration.scalable import find_controller, get_metadata
 from magnetar.broker.administration.scalable_stats import explain, get_decisions, get_stats
 from magnetar.broker.administration.topic import check_exists, existing_parts
@@ -15,7 +15,6 @@ from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.ownership import Ownership
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.scalable.service import ScalableService
-from magnetar.broker.service import Service
 from magnetar.model.name import TopicDomain, TopicName
 from magnetar.runtime.clock import Clock
 
@@ -31,7 +30,7 @@ class TopicState(Protocol):
 
 
 class LocalState:
-    def __init__(self, service: Service, topic: TopicName) -> None:
+    def __init__(self, service: PeerOwners, topic: TopicName) -> None:
         self._service = service
         self._topic = topic
 
@@ -45,7 +44,7 @@ class LocalState:
 class TopicStates:
     """Of topics wherever they are served; partitions are asked for one by one."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: PeerOwners) -> None:
         self._clock = service.clock
         self._owners: TopicOwners = service
         self._parts = find_topic_parts(service)

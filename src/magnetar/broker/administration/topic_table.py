@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from magnetar.broker.administration.port import ListOwners
 from magnetar.broker.administration.sight import Sight, shown_name
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.lag import Lag, measure_lag
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import BadRequest
 from magnetar.model.migration import regular_name
@@ -89,7 +89,7 @@ def check_choice(choice: Choice, *, limit_max: int) -> Choice:
 class Names:
     """The topics that a caller sees with their kinds, read anew when there are more or fewer."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ListOwners) -> None:
         self._service = service
         self._known: dict[NamespaceName, tuple[int, Mapping[TopicName, str]]] = {}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NewType, Protocol, TypeVar
 
+from magnetar.broker.administration.port import CoordinatorOwners
 from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.segment import together
-from magnetar.broker.service import Service
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.subscription_stats import format_instant
 from magnetar.broker.transaction.journal import Journal
@@ -79,7 +79,7 @@ class CoordinatorView(Protocol):
 class LocalCoordinators:
     """Those of this broker."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: CoordinatorOwners) -> None:
         self._service = service
         self._find = service.transactions.coordinator
 
@@ -118,7 +118,7 @@ class LocalCoordinators:
 class Coordinators:
     """Those of the cluster, each where it runs."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: CoordinatorOwners) -> None:
         self._transactions = service.transactions
         self._views: OwnerPort[CoordinatorView] = OwnerPort(
             service.calls, CoordinatorView, lambda _: LocalCoordinators(service)
@@ -142,7 +142,7 @@ class Coordinators:
 
 
 @finds(Coordinators)
-def find_coordinators(service: Service) -> Coordinators:
+def find_coordinators(service: CoordinatorOwners) -> Coordinators:
     return Coordinators(service)
 
 

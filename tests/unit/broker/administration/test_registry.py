@@ -9,8 +9,8 @@ from typing import NewType, cast
 
 import pytest
 
+from magnetar.broker.administration.port import Port
 from magnetar.broker.administration.registry import complete, finds
-from magnetar.broker.service import Service
 from magnetar.errors import NotFound, PreconditionFailed
 from magnetar.runtime.clock import Clock, SystemClock
 
@@ -18,11 +18,11 @@ Shelf = NewType("Shelf", str)
 Book = NewType("Book", str)
 Even = NewType("Even", int)
 Loan = NewType("Loan", tuple[str, Clock])
-SERVICE = cast(Service, "a broker")
+SERVICE = cast(Port, "a broker")
 
 
 @finds(Shelf)
-async def find_shelf(service: Service, room: str) -> Shelf:
+async def find_shelf(service: Port, room: str) -> Shelf:
     return Shelf(f"{service}, {room}")
 
 
@@ -44,7 +44,7 @@ async def read(book: Book) -> str:
     return book
 
 
-async def lend(count: Even, title: Book, service: Service, shelf: Shelf, days: int = 7) -> str:
+async def lend(count: Even, title: Book, service: Port, shelf: Shelf, days: int = 7) -> str:
     return f"{count} {title}, {days} days, {shelf}, {service}"
 
 
@@ -72,12 +72,12 @@ def test_a_request_says_only_what_cannot_be_found() -> None:
     function = complete(lend, {"what": "Lending"})
     kinds = {each.name: each.annotation for each in inspect.signature(function).parameters.values()}
     assert kinds == {"count": int, "room": str, "title": str, "days": int}
-    assert function.__annotations__ == {**kinds, "service": Service, "return": str}
+    assert function.__annotations__ == {**kinds, "service": Port, "return": str}
 
 
 def test_owners_are_given_by_their_types_to_functions_and_finders() -> None:
     clock = SystemClock()
-    broker = cast(Service, SimpleNamespace(clock=clock))
+    broker = cast(Port, SimpleNamespace(clock=clock))
 
     @finds(Loan)
     async def find_loan(clock: Clock, title: str) -> Loan:
