@@ -51,6 +51,8 @@ class Acknowledger:
         """What is to be sent of each transaction."""
         self._within: set[asyncio.Future[None]] = set()
         """What of transactions has no receipt yet."""
+        self._receipts: set[asyncio.Future[None]] = set()
+        """Of what was sent to be confirmed."""
         self._timer: Timer | None = None
 
     def add(self, id: MessageId, entries: Sequence[MessageId]) -> None:
@@ -71,14 +73,37 @@ class Acknowledger:
         self._go_on()
 
     async def confirm(self) -> None:
-        """With `ack_receipts`: return once the broker has stored all that was added."""
+        """With `ack_receipts`: return once the broker has stored all that was added. What another
+        caller sent of it is waited for too, and fails for both.
+        """
         if not self._settings.ack_receipts:
             return
         connection = await self._attachment.wait(self._timeout)
-        for command in self.group.take(self._consumer_id):
-            await self._request(connection, command)
-        for sent in tuple(self._within):
+        commands = self.group.take(self._consumer_id)
+        if commands:
+            receipt = asyncio.get_running_loop().create_future()
+            self._receipts.add(receipt)
+            receipt.add_done_callback(self._receipts.discard)
+            self._session.scope.start(
+                self._obtain(connection, commands, receipt), f"acknowledge on {self._topic}"
+            )
+        for sent in (*self._receipts, *self._within):
             await asyncio.shield(sent)
+
+    async def _obtain(
+        self, connection: Connection, commands: list[CommandAck], receipt: asyncio.Future[None]
+    ) -> None:
+        """In a task of its own: others wait for the same receipt if the caller is cancelled."""
+        try:
+            for command in commands:
+                await self._request(connection, command)
+        except PulsarError as error:
+            receipt.set_exception(error)
+            receipt.exception()  # else reported as never retrieved when all callers were cancelled
+        else:
+            receipt.set_result(None)
+        finally:
+            receipt.cancel()
 
     async def count_left(self) -> int:
         """How many entries the broker has for the subscription that are not acknowledged."""
@@ -144,7 +169,10 @@ class Acknowledger:
             self.send_all(connection)
 
     def send_all(self, connection: Connection) -> None:
-        for command in self.group.take(self._consumer_id):
+        """What is to be confirmed stays, and is sent once more by a request for its receipt."""
+        stays = self._settings.ack_receipts
+        commands = self.group.encode if stays else self.group.take
+        for command in commands(self._consumer_id):
             connection.send_body(command)
 
     def cancel_timer(self) -> None:
@@ -280,17 +308,21 @@ class AckGroup:
             del self._remaining[done]
 
     def take(self, consumer_id: int) -> list[CommandAck]:
+        commands = self.encode(consumer_id)
+        self._cumulative = None
+        self._individual.clear()
+        return commands
+
+    def encode(self, consumer_id: int) -> list[CommandAck]:
         commands = []
         if self._cumulative is not None:
             ids = [encode_ack_id(MessageId(*self._cumulative), self._cumulative_remaining)]
             commands.append(_command(consumer_id, CommandAck.Cumulative, ids))
-            self._cumulative = None
         if self._individual:
             ids = [
                 encode_ack_id(MessageId(*entry), left) for entry, left in self._individual.items()
             ]
             commands.append(_command(consumer_id, CommandAck.Individual, ids))
-            self._individual.clear()
         return commands
 
     def clear(self) -> None:

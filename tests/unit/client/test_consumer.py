@@ -11,6 +11,7 @@ from magnetar.client.error import (
     ConfigurationError,
     ConsumerBusyError,
     NotFoundError,
+    PulsarError,
 )
 from magnetar.client.message_id import EARLIEST_ID, MessageId
 from magnetar.client.policy import BackoffPolicy, ConnectionPolicy
@@ -167,6 +168,61 @@ def test_a_receipt_of_an_acknowledgement_is_awaited_and_its_error_raised() -> No
             await consumer.acknowledge(first)
             with pytest.raises(NotFoundError, match="gone"):
                 await consumer.acknowledge(second)
+
+    asyncio.run(body())
+
+
+def test_an_acknowledgement_that_another_caller_sent_waits_for_the_receipt_too() -> None:
+    async def body() -> None:
+        asked: list[tuple[Line, CommandAck]] = []
+        async with scripted_broker() as broker, connect(broker) as client:
+            feed(broker, entry_of(b"a"), entry_of(b"b"))
+            broker.on[Type.ACK] = lambda line, ack, _: asked.append((line, ack))
+            consumer = await client.consumer("t", "s", ack_receipts=True)
+            got = await consumer.receive_many(2, 5)
+            waiting = [asyncio.ensure_future(consumer.acknowledge(each)) for each in got]
+            await broker.until(Type.ACK)
+            waiting[0].cancel()
+            await asyncio.sleep(0.05)
+            assert not waiting[1].done()
+            for line, ack in asked:
+                line.say(CommandAckResponse(consumer_id=ack.consumer_id, request_id=ack.request_id))
+            await waiting[1]
+
+    asyncio.run(body())
+
+
+def test_an_acknowledgement_made_without_a_connection_waits_for_its_receipt() -> None:
+    """What is sent as soon as the consumer is attached again counts only once it is stored."""
+
+    async def body() -> None:
+        async with scripted_broker() as broker, connect(broker) as client:
+            feed(broker, entry_of(b"a"))
+            broker.on[Type.ACK] = lambda line, ack, _: (
+                line.say(
+                    CommandAckResponse(
+                        consumer_id=ack.consumer_id,
+                        request_id=ack.request_id,
+                        error=WireCode.PERSISTENCE,
+                        message="full",
+                    )
+                )
+                if ack.HasField("request_id")
+                else None
+            )
+            consumer = await client.consumer("t", "s", ack_receipts=True)
+            [message] = await consumer.receive_many(1, 5)
+            asked: list[tuple[Line, CommandSubscribe]] = []
+            broker.on[Type.SUBSCRIBE] = lambda line, body, _: asked.append((line, body))
+            for line in broker.lines:
+                line.cut()
+            await broker.until(Type.SUBSCRIBE, 2)
+            waiting = asyncio.ensure_future(consumer.acknowledge(message))
+            await asyncio.sleep(0)
+            [(line, again)] = asked
+            line.say(success(again.request_id))
+            with pytest.raises(PulsarError, match="full"):
+                await waiting
 
     asyncio.run(body())
 
