@@ -132,11 +132,11 @@ class Plane:
 Body = Callable[[PersistentTopic, Plane], Awaitable[None]]
 
 
-def run(name: TopicName, body: Body) -> None:
+def run(name: TopicName, body: Body, is_owner: Callable[[], bool] = lambda: True) -> None:
     async def inside() -> None:
         place = LogPlace()
         tasks = TaskScope("test")
-        host = TopicHost(place.clock, tasks, CONFIG, LIMITS, place.inner, "test")
+        host = TopicHost(place.clock, tasks, CONFIG, LIMITS, place.inner, "test", is_owner=is_owner)
         plane = Plane()
         log = await place.open(birth=())
         topic = await PersistentTopic.open(
@@ -215,6 +215,29 @@ def test_a_topic_takes_stores_and_delivers_without_a_broker() -> None:
         assert plane.heard == []
 
     run(REGULAR, body)
+
+
+def test_delivery_goes_on_once_the_lease_is_confirmed_again() -> None:
+    """Nothing else may happen to the topic then: no message comes and no consumer asks for more."""
+    asked: list[bool] = []
+    is_confirmed = False
+
+    def is_owner() -> bool:
+        asked.append(is_confirmed)
+        return is_confirmed
+
+    async def body(topic: PersistentTopic, plane: Plane) -> None:
+        nonlocal is_confirmed
+        await publish(topic, b"a")
+        consumer = await attach(topic)
+        consumer.on_flow(10, 1)
+        link = links_of(consumer)
+        await until(lambda: bool(asked))
+        assert link.received() == []
+        is_confirmed = True
+        await until(lambda: len(link.received()) == 1)
+
+    run(REGULAR, body, is_owner)
 
 
 def test_listeners_learn_of_a_subscription_before_its_client_is_attached() -> None:

@@ -33,6 +33,7 @@ _log = Logger(__name__)
 _READ_ENTRIES_MAX: Final = 1000
 _READ_BYTES_MAX: Final = 1 << 20
 _READ_RETRY_S: Final = 1.0
+_OWNER_RETRY_S: Final = 0.5
 _DAMAGE_RETRY_S: Final = 60.0
 _DAMAGE_ADVICE: Final = (
     "bring it back, or pass it: autoSkipNonRecoverableData, or a reset behind it"
@@ -198,7 +199,11 @@ class Driver:
     def _turn(self) -> None:
         self._scheduled = False
         for _ in range(_TURN_READS_MAX):
-            if self._closed or not self._host.is_owner():
+            if self._closed:
+                return
+            if not self._host.is_owner():
+                # The lease may be confirmed again without any other event of this topic.
+                self._alarm.set(_OWNER_RETRY_S)
                 return
             actions = self.machine.poll(self._now(), self._allowance())
             self._carry_out(actions)

@@ -38,6 +38,10 @@ class SingleActive(Machine[C]):
         """When the active one begins. What a previous one was handed may be acknowledged until then
         instead of being repeated, and consumers that come together are elected once.
         """
+        self._reader: Member[C] | None = None
+        """Was handed everything before the read position. If it is elected again before another has
+        begun, it reads on: a rewind would repeat what it still has.
+        """
         self._allowed = 0
         self._again: ReplayQueue = ReplayQueue()
         """Entries that a transaction had acknowledged and did not commit."""
@@ -57,22 +61,26 @@ class SingleActive(Machine[C]):
         if member not in self.members:
             return ()
         self.members.remove(member)
+        if self._reader is member:
+            self._reader = None
         if self.active is member:
             self.active = None
             self._reading = None
         return self._elect(now)  # partitions are assigned anew after every departure
 
     def _elect(self, now: Moment, newcomer: Member[C] | None = None) -> Sequence[Action[C]]:
-        chosen = self._choose()
-        if chosen is self.active:
+        chosen, previous = self._choose(), self.active
+        if chosen is not previous:
+            self.active = chosen
+            self._switch_at_s = None
+            self._reading = None
+        if chosen is None:
+            return ()
+        if chosen is previous or chosen is self._reader:
+            self.is_due = True
             if newcomer is None or not self._is_failover:
                 return ()
             return (Announce(newcomer.consumer, is_active=False),)
-        self.active = chosen
-        self._switch_at_s = None
-        self._reading = None
-        if chosen is None:
-            return ()
         if self._switch_delay_s > 0:
             self._switch_at_s = now.steady_s + self._switch_delay_s
             return (Sleep(self._switch_delay_s),)
@@ -87,6 +95,7 @@ class SingleActive(Machine[C]):
 
     def _start(self, active: Member[C]) -> Sequence[Action[C]]:
         self._switch_at_s = None
+        self._reader = active
         rewind = Rewind(active.consumer)
         if not self._is_failover:
             return (rewind,)
@@ -188,5 +197,7 @@ class SingleActive(Machine[C]):
             self.is_due = True
             return ()
         if member is not self.active or self._switch_at_s is not None:
+            if member is self._reader:
+                self._reader = None  # if it is elected again, it begins with what it gave back
             return ()
         return (Rewind(member.consumer),)
