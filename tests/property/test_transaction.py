@@ -188,6 +188,32 @@ def test_readers_see_a_prefix_of_the_log_without_what_is_open_or_aborted(
     assert [again.is_aborted(at) for at, _ in log] == [buffer.is_aborted(at) for at, _ in log]
 
 
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["stored", "refused", "commit", "abort"]), st.integers(0, 5)),
+        max_size=300,
+    )
+)
+def test_readers_wait_at_the_first_entry_that_any_open_transaction_may_have(
+    steps: list[tuple[str, int]],
+) -> None:
+    buffer = TransactionBuffer()
+    for entry, (kind, number) in enumerate(steps):
+        id_ = TransactionId(0, number)
+        if id_ not in buffer.open:
+            buffer.join(id_, Position(1, entry - 1), 0)
+        match kind:
+            case "stored":
+                buffer.on_stored(id_, Position(1, entry), 1)
+            case "refused":
+                buffer.on_refused(id_)
+            case _:
+                buffer.end(id_, is_commit=kind == "commit")
+        firsts = [each.first for each in buffer.open.values() if each.first is not None]
+        assert buffer.pin == min(firsts, default=None)
+
+
 # ---------------------------------------------------------------------- pending acknowledgements
 
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from magnetar.errors import ProtocolViolation
+from magnetar.model.transaction import TransactionId
 from magnetar.wire.ackset import MESSAGES_MAX
 from magnetar.wire.command import KeyValue, MessageMetadata, unsigned64
 from magnetar.wire.entry import (
@@ -17,6 +19,7 @@ from magnetar.wire.entry import (
     encode_broker_block,
     encode_entry,
     publish_time_of,
+    stamp_transaction,
     sticky_key,
     strip_broker_block,
     strip_checksum,
@@ -101,3 +104,66 @@ def test_a_damaged_entry_is_read_or_refused(
         read(bytes(entry[: data.draw(st.integers(0, len(entry)))]))
     except ProtocolViolation:
         pass
+
+
+IDS = st.builds(TransactionId, UNSIGNED, UNSIGNED) | st.sampled_from(
+    [TransactionId(0, 0), TransactionId(0, 1), TransactionId(3, 300)]
+)
+
+
+@st.composite
+def transacted_metadata(draw: st.DrawFn, id_: TransactionId) -> bytes:
+    """As clients write it, or changed a little: another id, more fields, bytes that are wrong."""
+    metadata = MessageMetadata(
+        producer_name=draw(TEXT | st.just("p" * 130)),
+        sequence_id=draw(UNSIGNED),
+        publish_time=draw(UNSIGNED),
+    )
+    if draw(st.booleans()):
+        metadata.uncompressed_size = draw(st.integers(0, 2**31 - 1))
+    if draw(st.booleans()):
+        metadata.num_messages_in_batch = draw(st.integers(-1, 300))
+    if draw(st.booleans()):
+        metadata.partition_key = draw(TEXT)
+    if draw(st.integers(0, 3)):
+        metadata.txnid_least_bits = draw(st.just(id_.least) | UNSIGNED)
+    if draw(st.integers(0, 3)):
+        metadata.txnid_most_bits = draw(st.just(id_.most) | UNSIGNED)
+    content = bytearray(metadata.SerializeToString())
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(0, len(content) - 1))
+        content[at : at + draw(st.integers(0, 2))] = draw(st.binary(max_size=2))
+        content = content or bytearray(1)
+    return bytes(content)
+
+
+@given(IDS, st.data())
+def test_an_entry_is_stamped_with_its_transaction_as_its_parsed_metadata_tells(
+    id_: TransactionId, data: st.DataObject
+) -> None:
+    content = data.draw(transacted_metadata(id_) | st.binary(max_size=40))
+    size = len(content) + data.draw(st.sampled_from([0, 0, 0, 0, -1, 1, 200]))
+    covered = max(0, size).to_bytes(4, "big") + content + data.draw(st.binary(max_size=20))
+    head = b"\x0e\x01" + crc32c(covered).to_bytes(4, "big")
+    entry = data.draw(BLOCKS) + data.draw(st.sampled_from([head, head, head, b""])) + covered
+    try:
+        metadata, payload = decode_entry(entry)
+    except ProtocolViolation:
+        with pytest.raises(ProtocolViolation):
+            stamp_transaction([entry], id_)
+        return
+    has_ids = metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits")
+    if has_ids and (metadata.txnid_most_bits, metadata.txnid_least_bits) == id_:
+        assert stamp_transaction([entry], id_) == [entry]
+    else:
+        metadata.txnid_most_bits, metadata.txnid_least_bits = id_
+        assert stamp_transaction([entry], id_) == [encode_entry(metadata, payload)]
+
+
+def test_metadata_that_clients_write_is_stamped_without_a_change() -> None:
+    metadata = MessageMetadata(producer_name="p", sequence_id=300, publish_time=1 << 40)
+    metadata.uncompressed_size, metadata.num_messages_in_batch = 100, 10
+    metadata.txnid_least_bits, metadata.txnid_most_bits = 300, 3
+    entry = encode_entry(metadata, b"payload")
+    (stamped,) = stamp_transaction([entry], TransactionId(3, 300))
+    assert stamped is entry

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import struct
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from crc32c import crc32c
@@ -19,6 +22,7 @@ from magnetar.errors import ProtocolViolation
 from magnetar.model.transaction import TransactionId
 from magnetar.wire.ackset import MESSAGES_MAX
 from magnetar.wire.command import BrokerEntryMetadata, MessageMetadata, is_text_valid, signed64
+from magnetar.wire.varint import encode_varint
 
 CHECKSUM_MAGIC: Final = b"\x0e\x01"
 BROKER_MAGIC: Final = b"\x0e\x02"
@@ -28,6 +32,15 @@ _SIZE: Final = struct.Struct(">I")
 _BATCH_TAG: Final = b"\x58"
 _MARKER_TAG: Final = b"\xa0\x01"
 _TRANSACTION_TAG: Final = b"\xb0\x01"
+_MOST_TAG: Final = b"\xb8\x01"
+_METADATA_START: Final = 10
+"""Of an entry that begins with its checksum."""
+_NAME_TAG: Final = 0x0A
+_NUMBERS: Final = re.compile(
+    rb"\x10[\x80-\xff]{0,8}[\x00-\x7f]\x18[\x80-\xff]{0,8}[\x00-\x7f]"
+    rb"(?:[\x40\x48\x58][\x80-\xff]{0,8}[\x00-\x7f])*"
+)
+"""Sequence id and publish time; then compression, uncompressed size and messages in the batch."""
 
 
 def _size_at(entry: bytes | memoryview, start: int) -> int:
@@ -89,10 +102,42 @@ def encode_entry(metadata: MessageMetadata, payload: bytes) -> bytes:
     return b"".join((CHECKSUM_MAGIC, _SIZE.pack(crc32c(covered)), covered))
 
 
-def stamp_transaction(entry: bytes, id_: TransactionId) -> bytes:
-    """The entry with the ids of its transaction in the metadata: some clients name them in the
+def stamp_transaction(entries: Sequence[bytes], id_: TransactionId) -> list[bytes]:
+    """The entries with the ids of their transaction in the metadata: some clients name them in the
     command alone, and what is stored must tell by itself where it belongs.
     """
+    most, least = id_
+    ids = _TRANSACTION_TAG + encode_varint(least) + _MOST_TAG + encode_varint(most)
+    return [entry if _ends_with_ids(entry, ids) else _stamp(entry, id_) for entry in entries]
+
+
+def _ends_with_ids(entry: bytes, ids: bytes) -> bool:
+    """Whether the metadata is plainly as it should be: the name of the producer, numbers, and the
+    ids. It says nothing of metadata with more than that, which is parsed.
+    """
+    end = _METADATA_START + int.from_bytes(entry[6:_METADATA_START], "big")
+    if entry[:2] != CHECKSUM_MAGIC or not entry.endswith(ids, _METADATA_START, end):
+        return False
+    if end > len(entry) or entry[_METADATA_START] != _NAME_TAG:
+        return False
+    numbers = _METADATA_START + 2 + entry[_METADATA_START + 1]
+    return (
+        _NUMBERS.fullmatch(entry, numbers, end - len(ids)) is not None
+        and entry[_METADATA_START + 1] < 128
+        and _is_text(entry[_METADATA_START + 2 : numbers])
+    )
+
+
+@lru_cache(maxsize=1024)
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _stamp(entry: bytes, id_: TransactionId) -> bytes:
     start, end = _metadata_span(entry)
     metadata = _parse_metadata(entry[start:end])
     has_both = metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits")

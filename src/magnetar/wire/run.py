@@ -37,9 +37,10 @@ _HEADS_MAX: Final = 4096
 """How many are remembered: a producer has one for each length of its sequence ids."""
 _PRODUCER_TAG, _SEQUENCE_TAG, _COUNT_TAG, _HIGHEST_TAG = 0x08, 0x10, 0x18, 0x30
 _LEAST_TAG, _MOST_TAG = 0x20, 0x28
-_TRANSACTED_TAGS: Final = frozenset(
-    (_SEQUENCE_TAG, _COUNT_TAG, _LEAST_TAG, _MOST_TAG, _HIGHEST_TAG)
-)
+_TRANSACTED_TAGS: Final = frozenset((_COUNT_TAG, _LEAST_TAG, _MOST_TAG, _HIGHEST_TAG))
+_RESTS_MAX: Final = 4096
+_make: Final = tuple.__new__
+"""Of a named tuple too, without a detour."""
 _ENTRY_BYTES_MIN: Final = 4
 _COLUMNS_MIN: Final = 32
 """Fewer frames are faster one by one."""
@@ -215,17 +216,18 @@ class _Gathering:
 
     def add_transacted(self, send: _Transacted, entry: bytes) -> None:
         """Behind everything that its producer sent before."""
-        producer_id = send.producer_id
+        producer_id, sequence, highest, messages, id_ = send
         run, plain = self.transacted.get(producer_id), self.runs.get(producer_id)
         is_behind = plain is not None and bool(plain.entries)
-        if run is None or run.transaction != send.id or is_behind:
+        if run is None or run.transaction != id_ or is_behind:
             run = self.transacted[producer_id] = SendRun(producer_id)
-            run.transaction = send.id
+            run.transaction = id_
             self.items.append(run)
             self.runs.pop(producer_id, None)  # what follows without a transaction is behind this
             self.heads.clear()
-        run.add(send.sequence, send.highest, send.messages, entry)
-        run.most = max(run.most, send.messages)
+        run.add(sequence, highest, messages, entry)
+        if messages > run.most:
+            run.most = messages
 
     def add_other(self, item: Item) -> None:
         """What follows this must not be done before it."""
@@ -339,21 +341,36 @@ def _read_transacted(command: bytes) -> _Transacted | None:
     if head is None or command[:3] != _SEND_OPENING:
         return None
     producer_id, place, _ = head
-    cursor, end = place - 9, len(command)
-    found: dict[int, int] = {}
+    if command[place - 9] != _SEQUENCE_TAG:
+        return None
     try:
-        while cursor < end:
-            tag = command[cursor]
-            if tag in found or tag not in _TRANSACTED_TAGS:
-                return None
-            found[tag], cursor = read_varint(command, cursor + 1)
+        sequence, cursor = read_varint(command, place - 8)
     except IndexError:
         return None
-    sequence, least, most = map(found.get, (_SEQUENCE_TAG, _LEAST_TAG, _MOST_TAG))
-    if cursor != end or sequence is None or least is None or most is None:
+    rest = _parse_rest(command[cursor:])
+    return None if rest is None else _make(_Transacted, (producer_id, sequence, *rest))
+
+
+@lru_cache(maxsize=_RESTS_MAX)
+def _parse_rest(rest: bytes) -> tuple[int, int, TransactionId] | None:
+    """What follows the sequence id, the same in all SENDs of a transaction: the highest sequence
+    id, the number of messages, and the transaction.
+    """
+    found: dict[int, int] = {}
+    cursor, end = 0, len(rest)
+    try:
+        while cursor < end:
+            tag = rest[cursor]
+            if tag in found or tag not in _TRANSACTED_TAGS:
+                return None
+            found[tag], cursor = read_varint(rest, cursor + 1)
+    except IndexError:
+        return None
+    least, most = found.get(_LEAST_TAG), found.get(_MOST_TAG)
+    if least is None or most is None:
         return None
     highest, count = found.get(_HIGHEST_TAG, 0), max(1, found.get(_COUNT_TAG, 1))
-    return _Transacted(producer_id, sequence, highest, count, TransactionId(most, least))
+    return highest, count, TransactionId(most, least)
 
 
 def _add_unusual(gathering: _Gathering, command: bytes, entry: bytes) -> None:

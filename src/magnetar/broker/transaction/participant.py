@@ -229,7 +229,7 @@ class Participant:
                 f"Transaction {id_} is unknown, or did not announce {self._topic.name}"
             )
         try:
-            run.entries = [stamp_transaction(entry, id_) for entry in run.entries]
+            run.entries = stamp_transaction(run.entries, id_)
         except ProtocolViolation as problem:
             return NotAllowed(f"A message of a transaction has {problem.sentence}")
         writes, limits = self._buffer.open[id_], self._topic.host.limits

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final
 
@@ -18,6 +19,8 @@ from magnetar.rules.transaction.pending_ack import EndCounts, PendingAcks
 
 ENDED_MAX: Final = 1000
 """Ended transactions that are remembered to tell them from unknown ones."""
+_FIRSTS_LEFT: Final = 64
+"""Beginnings of ended transactions that are kept among those of the open ones, besides as many."""
 
 
 @dataclass(slots=True)
@@ -96,6 +99,8 @@ class TransactionBuffer:
         """What transactions acknowledge, by subscription."""
         self.pin: Position | None = None
         """Nothing is read from here on: the first entry of the oldest open transaction."""
+        self._firsts: list[tuple[Position, TransactionId]] = []
+        """Where each begins, as a heap; some have ended, or were found to begin earlier."""
         self._index: list[Range] | None = []
         """The aborted entries in order; None: to be made."""
         self.is_used = False
@@ -126,18 +131,36 @@ class TransactionBuffer:
 
     def on_stored(self, id_: TransactionId, first: Position, count: int) -> None:
         """Entries of an open transaction are in the log."""
-        self.open[id_].add(first, count)
-        if self.pin is None or first < self.pin:
-            self.pin = first
+        writes = self.open[id_]
+        if not writes.ranges:
+            self._note_first(id_, first)
+        writes.add(first, count)
 
     def on_refused(self, id_: TransactionId) -> None:
         """Entries of an open transaction were not confirmed. One may be found in the log when its
         ledger is settled, so that nothing behind its possible place is read until the end.
         """
-        self.open[id_].is_uncertain = True
-        first = self.open[id_].first
-        if self.pin is None or (first is not None and first < self.pin):
+        writes = self.open[id_]
+        if not writes.is_uncertain:
+            writes.is_uncertain = True
+            assert writes.first is not None, "it may begin behind the entry that it follows"
+            self._note_first(id_, writes.first)
+
+    def _note_first(self, id_: TransactionId, first: Position) -> None:
+        heappush(self._firsts, (first, id_))
+        if self.pin is None or first < self.pin:
             self.pin = first
+
+    def _move_pin(self) -> None:
+        """Not by a look at all that are open: many may be, and each of them ends."""
+        while self._firsts:
+            first, id_ = self._firsts[0]
+            writes = self.open.get(id_)
+            if writes is not None and writes.first == first:
+                self.pin = first
+                return
+            heappop(self._firsts)
+        self.pin = None
 
     def end(self, id_: TransactionId, *, is_commit: bool) -> tuple[Range, ...]:
         """Return what it had written; nothing when it is not open here."""
@@ -152,8 +175,10 @@ class TransactionBuffer:
         if ranges and not is_commit:
             self.hide(Hidden(id_, ranges))
         if writes.first == self.pin:
-            firsts = (each.first for each in self.open.values())
-            self.pin = min((each for each in firsts if each is not None), default=None)
+            self._move_pin()
+        if len(self._firsts) > 2 * len(self.open) + _FIRSTS_LEFT:
+            self._firsts = [each for each in self._firsts if each[1] in self.open]
+            heapify(self._firsts)
         return ranges
 
     def hide(self, record: Hidden) -> None:
