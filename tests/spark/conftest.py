@@ -13,8 +13,11 @@ from magnetar.spark import make_session
 from magnetar.spark.delta import delta_settings, find_jars
 from magnetar.testing import MagnetarBroker
 
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""No JVM of a test lives long enough for its code to be worth more work."""
+JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+"""No JVM of a test lives long enough for its code to be worth more work, or to be verified."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -35,6 +35,8 @@ STEP = "2KB"
 """Of a batch: an entry or two of a hundred messages, so that what is killed is never done."""
 FAST = {"max_pending_messages": COUNT, "batching": BatchingPolicy(max_messages=100)}
 SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
     "spark.executor.memory": "700m",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.driver.host": "127.0.0.1",

@@ -45,9 +45,7 @@ PUBLIC = {
 PRIVATE = {
     # Behind the option inlineBytes, which is 0 by default; without it tasks read everything.
     "small_batch.py": {"pyspark.sql.datasource_internal", "_SimpleStreamReaderWrapper"},
-    # Whether Spark found the source by itself; without it the source is registered once more.
-    "session.py": {"_jsparkSession"},
-    # Of jobs alone: PySpark has no other door to the file systems of Hadoop.
+    # Of jobs that write elsewhere than to the disk: PySpark has no other door to Hadoop's systems.
     "place.py": {"_gateway", "_jvm", "_jsc"},
 }
 
@@ -80,8 +78,7 @@ def test_every_door_but_a_few_named_ones_is_public() -> None:
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(240)
 def test_the_private_doors_are_there_in_this_pyspark(spark: SparkSession) -> None:
-    for name in PRIVATE["session.py"] | {"_jsc"}:
-        assert getattr(spark, name, None) is not None, f"this PySpark has no {name} of a session"
+    assert getattr(spark, "_jsc", None) is not None, "this PySpark has no _jsc of a session"
     for name in PRIVATE["place.py"] - {"_jsc"}:
         context = spark.sparkContext
         assert getattr(context, name, None) is not None, f"this PySpark has no {name} of a context"

@@ -1,7 +1,8 @@
 """What a broker tells about all topics of a query at once.
 
 One call tells the layouts, ends and ledgers, one how far a limit of messages or bytes reaches, one
-moves the hold. Apache Pulsar has none of these: there the survey asks topic by topic.
+moves the hold of a page of them. Apache Pulsar has none of these: there the survey asks topic by
+topic.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import asyncio
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 from magnetar import (
     AdminError,
@@ -27,7 +28,9 @@ from magnetar.spark.option import Broker, topic_key
 from magnetar.spark.plan import SegmentView, TopicView
 from magnetar.spark.survey import Survey
 
-_BUSY_S = 0.2
+_BUSY_S: Final = 0.2
+_PAGE: Final = 1_000
+"""Parts of a call: what one that fails had moved is moved once more, and no more than that."""
 
 
 def name_hold() -> str:
@@ -65,20 +68,20 @@ class Hold:
         self._known: set[str] = set()
 
     def move(self, views: Mapping[str, TopicView], offset: Offset) -> None:
-        """Move it to what was read, and make it where it is missing: by one call."""
+        """Move it to what was read, and make it where it is missing: page by page."""
         moves = [
             (view, segment, place)
             for view, segment, place in plan_moves(views, offset)
             if self._moved.get(segment.topic) != place
         ]
-        if not moves:
-            return
-        if self._survey.plan.is_offered:
-            places = {segment.topic: place for _, segment, place in moves}
-            self._survey.plan.move_hold(self.name, places)
-        else:
-            self._move_singly(moves)
-        self._moved |= {segment.topic: place for _, segment, place in moves}
+        for start in range(0, len(moves), _PAGE):
+            page = moves[start : start + _PAGE]
+            places = {segment.topic: place for _, segment, place in page}
+            if self._survey.plan.is_offered:
+                self._survey.plan.move_hold(self.name, places)
+            else:
+                self._move_singly(page)
+            self._moved |= places
 
     def _move_singly(self, moves: Sequence[tuple[TopicView, SegmentView, Place]]) -> None:
         """Where the broker has no call for all of them."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from typing import Final
+from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 
@@ -12,17 +14,18 @@ from magnetar.spark.delta import delta_settings
 from magnetar.spark.java import check_java
 from magnetar.spark.source import MagnetarSource
 
+_REGISTERED: Final = WeakSet[SparkSession]()
+
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make `format("magnetar")` known to a session that did not find it by itself.
+    """Make `format("magnetar")` known to a session, once.
 
-    Spark finds the package `pyspark_magnetar` where its Python has it, and warns when what it found
-    is registered once more.
+    Spark finds the package `pyspark_magnetar` by itself where its Python has it. PySpark has no
+    public way to ask whether it did, so that its log warns of a source that was replaced.
     """
-    java = getattr(spark, "_jsparkSession", None)  # a session of Spark Connect has none
-    manager = None if java is None else java.sessionState().dataSourceManager()
-    if manager is None or not manager.dataSourceExists(MagnetarSource.name()):
+    if spark not in _REGISTERED:
         spark.dataSource.register(MagnetarSource)
+        _REGISTERED.add(spark)
     return spark
 
 

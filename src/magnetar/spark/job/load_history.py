@@ -23,7 +23,7 @@ from magnetar import AdminUnreachable
 from magnetar.runtime.clock import SystemClock
 from magnetar.spark.access import ANONYMOUS, Access, open_admin
 from magnetar.spark.job.history import CHANGE_FOLDER, SAMPLE_FOLDER
-from magnetar.spark.job.place import Place
+from magnetar.spark.job.place import find_place
 from magnetar.spark.job.sampler import (
     CHANGE,
     CHANGE_COLUMNS,
@@ -75,7 +75,7 @@ class History:
         self._spark = spark
         self.cluster = cluster
         self._namespaces = namespaces
-        self.place = Place(spark, output)
+        self.place = find_place(spark, output)
 
     @property
     def slots(self) -> list[int]:

@@ -1,7 +1,8 @@
 """A folder on any file system that Hadoop knows (file, hdfs, s3a, abfs), as the driver sees it.
 
 Rows are written and read by Spark's own readers and writers, which take the same URI. What goes
-through here is small text: manifests, pages and pictures.
+through here is small text: manifests, pages and pictures. On this machine's disk that needs nothing
+of Spark; the other file systems have no public interface in PySpark.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,41 +23,126 @@ from magnetar import ConfigurationError
 
 _LOCK: Final = "_lock"
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
+_FILE: Final = re.compile(r"file:(?://)?(/(?!/).*)", re.IGNORECASE)
+_HADOOP_VARIABLES: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+_DEFAULT_SYSTEM: Final = "fs.defaultFS"
 _ATOMIC_CLOSE: Final = "fs.capability.outputstream.abortable"
 """Of object stores: a file is there when its stream is closed, and not before."""
 
 
-class Place:
-    """Names are below the folder. Hadoop's file systems have no public door in PySpark."""
+def find_place(
+    spark: SparkSession, uri: str, *, environment: Mapping[str, str] = os.environ
+) -> Place:
+    """A path without a scheme is on this machine's disk, unless Hadoop was configured otherwise."""
+    if (stated := _FILE.fullmatch(uri)) is not None:
+        return LocalPlace(stated[1], uri)
+    if _SCHEME.match(uri) is None and _is_disk_default(spark, environment):
+        return LocalPlace(uri, uri)
+    return HadoopPlace(spark, uri)
 
-    def __init__(self, spark: SparkSession, uri: str) -> None:
-        self._gateway: Any = spark.sparkContext._gateway
-        self._java: Any = spark.sparkContext._jvm
-        self._configuration = spark._jsc.hadoopConfiguration()
-        path = self._path(_absolute(uri, self._configuration.get("fs.defaultFS", "file:///")))
-        self._system = path.getFileSystem(self._configuration)
-        self._root = self._system.makeQualified(path)
-        self.uri: str = self._root.toString()
-        self._given = uri
 
-    @property
-    def local(self) -> Path | None:
-        """Where it is on this machine's disk, if it is there."""
-        uri = self._root.toUri()
-        return Path(uri.getPath()) if uri.getScheme() == "file" else None
+def _is_disk_default(spark: SparkSession, environment: Mapping[str, str]) -> bool:
+    system = spark.conf.get(f"spark.hadoop.{_DEFAULT_SYSTEM}", None)
+    if system is None and any(environment.get(name) for name in _HADOOP_VARIABLES):
+        system = spark._jsc.hadoopConfiguration().get(_DEFAULT_SYSTEM)
+    return system is None or system.startswith("file:")
+
+
+class Place(ABC):
+    """Names are below the folder."""
+
+    def __init__(self, uri: str, given: str) -> None:
+        self.uri = uri
+        self._given = given
+
+    def child(self, name: str) -> str:
+        return f"{self.uri.rstrip('/')}/{name}"
+
+    def shown(self, name: str) -> str:
+        """Below the folder as it was given."""
+        return f"{self._given.rstrip('/')}/{name}"
+
+    @abstractmethod
+    def locked(self) -> AbstractContextManager[None]:
+        """One writer at a time."""
+
+    @abstractmethod
+    def has(self, name: str) -> bool: ...
+
+    @abstractmethod
+    def names(self, folder: str) -> list[str]:
+        """What a folder has in it; nothing where there is none."""
+
+    @abstractmethod
+    def remove(self, name: str) -> None: ...
+
+    @abstractmethod
+    def read(self, name: str) -> str | None: ...
+
+    @abstractmethod
+    def write(self, name: str, text: str) -> str:
+        """Whole or not at all, in place of what is there; return where, as the folder was given."""
+
+
+class LocalPlace(Place):
+    """A folder of this machine's disk; a relative path is meant from where the job was started."""
+
+    def __init__(self, path: str, given: str) -> None:
+        self._path = Path(os.path.abspath(path))
+        super().__init__(f"file://{self._path}", given)  # Hadoop's paths have no escapes
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One writer at a time. On a disk, the lock of one that was killed goes with it."""
-        if (path := self.local) is not None:
-            path.mkdir(parents=True, exist_ok=True)
-            with (path / _LOCK).open("w") as lock:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise ConfigurationError(f"Another job writes to {path}") from None
-                yield
-            return
+        """The lock of a writer that was killed goes with it."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        with (self._path / _LOCK).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigurationError(f"Another job writes to {self._path}") from None
+            yield
+
+    def has(self, name: str) -> bool:
+        return (self._path / name).exists()
+
+    def names(self, folder: str) -> list[str]:
+        return sorted(os.listdir(self._path / folder)) if self.has(folder) else []
+
+    def remove(self, name: str) -> None:
+        path = self._path / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    def read(self, name: str) -> str | None:
+        return (self._path / name).read_bytes().decode() if self.has(name) else None
+
+    def write(self, name: str, text: str) -> str:
+        target = self._path / name
+        passing = target.with_name(f".{target.name}.new")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with passing.open("wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        passing.replace(target)
+        return self.shown(name)
+
+
+class HadoopPlace(Place):
+    """A folder that the driver's JVM reaches."""
+
+    def __init__(self, spark: SparkSession, given: str) -> None:
+        self._gateway: Any = spark.sparkContext._gateway
+        self._java: Any = spark.sparkContext._jvm
+        self._configuration = spark._jsc.hadoopConfiguration()
+        path = self._path(given)
+        self._system = path.getFileSystem(self._configuration)
+        super().__init__(self._system.makeQualified(path).toString(), given)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
         if not self._system.createNewFile(self._path(self.child(_LOCK))):
             raise ConfigurationError(
                 f"Another job writes to {self.uri}; if it was killed, remove {self.child(_LOCK)}"
@@ -64,18 +152,10 @@ class Place:
         finally:
             self.remove(_LOCK)
 
-    def child(self, name: str) -> str:
-        return f"{self.uri.rstrip('/')}/{name}"
-
-    def shown(self, name: str) -> str:
-        """Below the folder as it was given."""
-        return f"{self._given.rstrip('/')}/{name}"
-
     def has(self, name: str) -> bool:
         return bool(self._system.exists(self._path(self.child(name))))
 
     def names(self, folder: str) -> list[str]:
-        """What a folder has in it; nothing where there is none."""
         if not self.has(folder):
             return []
         return sorted(
@@ -96,7 +176,6 @@ class Place:
             stream.close()
 
     def write(self, name: str, text: str) -> str:
-        """Whole or not at all, in place of what is there; return where, as the folder was given."""
         target = self._path(self.child(name))
         if self._system.hasPathCapability(target, _ATOMIC_CLOSE):
             self._put(target, text)
@@ -121,10 +200,3 @@ class Place:
 
     def _path(self, uri: str) -> Any:
         return self._java.org.apache.hadoop.fs.Path(uri)
-
-
-def _absolute(uri: str, default: str) -> str:
-    """A relative path on this machine's disk is meant from where the job was started."""
-    if _SCHEME.match(uri) or not default.startswith("file:"):
-        return uri
-    return os.path.abspath(uri)

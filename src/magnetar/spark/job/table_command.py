@@ -22,7 +22,7 @@ from magnetar.spark.job.lake import (
     find_version,
     grow,
 )
-from magnetar.spark.job.place import Place
+from magnetar.spark.job.place import Place, find_place
 from magnetar.spark.job.session import Say
 from magnetar.spark.job.table import (
     Table,
@@ -41,7 +41,7 @@ Read: TypeAlias = Callable[[str], DataFrame]
 
 
 def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) -> int:
-    place = Place(spark, options["output"])
+    place = find_place(spark, options["output"])
     if options["format"] == "delta":
         return grow_table(spark, options, place, say, tell)
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType
 from magnetar import ConfigurationError
 from magnetar.spark.access import access_of
 from magnetar.spark.job.lake import find_version
-from magnetar.spark.job.place import Place
+from magnetar.spark.job.place import Place, find_place
 from magnetar.spark.job.session import Say
 from magnetar.spark.job.table import DATA, MANIFEST
 
@@ -28,7 +28,7 @@ _NEEDED: Final = ("key", "value", "segment", "message_id", "publish_time")
 
 
 def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) -> int:
-    place = Place(spark, options["table"])
+    place = find_place(spark, options["table"])
     table, version = open_table(spark, place)
     tasks = options["tasks"]
     chosen = choose(table, options.get("since"), options.get("until"))
