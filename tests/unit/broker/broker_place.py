@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from magnetar.broker.connection import Connection
@@ -27,6 +28,7 @@ from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import Clock, LoopClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.ledger import FaultyLedgerStore
+from magnetar.testing.simulation.loop import VirtualLoop
 from magnetar.wire.command import (
     BaseCommand,
     CommandAck,
@@ -305,8 +307,19 @@ async def open_place(
 
 
 def run(body: Callable[[Place], Coroutine[Any, Any, None]], **settings: Any) -> None:
-    async def inside() -> None:
-        async with open_place(**settings) as place:
-            await body(place)
+    asyncio.run(_play(body, settings))
 
-    asyncio.run(inside())
+
+def run_virtually(body: Callable[[Place], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """A timeout passes when nothing else can happen, however slow the machine; without threads."""
+    loop = VirtualLoop(Random(0))
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(_play(body, settings))
+    assert loop.failures == []
+
+
+async def _play(
+    body: Callable[[Place], Coroutine[Any, Any, None]], settings: dict[str, Any]
+) -> None:
+    async with open_place(**settings) as place:
+        await body(place)

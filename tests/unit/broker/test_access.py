@@ -13,7 +13,7 @@ from magnetar.wire.command import (
     ProducerAccessMode,
     ServerError,
 )
-from tests.unit.broker.broker_place import Place, run, until
+from tests.unit.broker.broker_place import Place, run, run_virtually, until
 from tests.unit.broker.traffic import TOPIC, Client, settle
 
 DEAF = {"connectionLivenessCheckTimeoutMillis": 1}
@@ -87,7 +87,7 @@ def test_a_producer_that_is_gone_without_a_word_makes_room(mode: int) -> None:
         assert one.is_cut_off
         assert len((await place.topic(TOPIC)).producers) == 1
 
-    run(body, **DEAF)
+    run_virtually(body, **DEAF)
 
 
 def test_newcomers_that_wait_for_the_same_dead_name_do_not_both_get_it() -> None:
@@ -102,7 +102,7 @@ def test_newcomers_that_wait_for_the_same_dead_name_do_not_both_get_it() -> None
         assert sorted(map(welcomes, others)) == [0, 1]
         assert len((await place.topic(TOPIC)).producers) == 1
 
-    run(body, **DEAF)
+    run_virtually(body, **DEAF)
 
 
 def test_fencing_sends_everybody_away_also_one_of_the_same_name() -> None:
@@ -288,7 +288,7 @@ def test_a_topic_that_closes_while_a_producer_comes_in_does_not_keep_it() -> Non
         await two.produce(TOPIC, producer_name="p")
         await two.publish("here")
 
-    run(body, connectionLivenessCheckTimeoutMillis=30)
+    run_virtually(body, connectionLivenessCheckTimeoutMillis=30)
 
 
 def test_a_creation_that_was_given_up_does_not_come_back_as_the_next_one() -> None:
@@ -309,7 +309,7 @@ def test_a_creation_that_was_given_up_does_not_come_back_as_the_next_one() -> No
         assert [each.name for each in topic.producers] == ["q"]
         await two.publish("here")
 
-    run(body, connectionLivenessCheckTimeoutMillis=30)
+    run_virtually(body, connectionLivenessCheckTimeoutMillis=30)
 
 
 def test_a_second_request_for_a_producer_that_is_coming_is_told_to_wait() -> None:

@@ -11,7 +11,7 @@ from magnetar.wire.command import (
     CommandSubscribe,
     ServerError,
 )
-from tests.unit.broker.broker_place import Peer, Place, run, until
+from tests.unit.broker.broker_place import Peer, Place, run, run_virtually, until
 from tests.unit.broker.traffic import EXCLUSIVE, SHARED, TOPIC, Client, settle
 
 SLOW = {"connectionLivenessCheckTimeoutMillis": 30}
@@ -79,7 +79,7 @@ def test_a_request_that_was_given_up_does_not_come_back_as_the_next_one() -> Non
         client.flow(1, 10)
         await client.get(1, 1)
 
-    run(body, **SLOW)
+    run_virtually(body, **SLOW)
 
 
 @pytest.mark.parametrize("end", ["unload", "delete", "leave"])
@@ -107,7 +107,7 @@ def test_a_topic_that_goes_while_a_consumer_comes_in_does_not_keep_it(end: str) 
             client.flow(1, 5)
             await client.get(1, 1 if end == "unload" else 0)
 
-    run(body, **SLOW)
+    run_virtually(body, **SLOW)
 
 
 def test_consumers_that_come_while_their_topic_is_loaded_share_the_load() -> None:
@@ -162,4 +162,4 @@ def test_a_broker_closes_under_all_its_clients() -> None:
         assert client.count(BaseCommand.CLOSE_CONSUMER) == 2
         assert not place.service.connections and not len(place.service.tasks)
 
-    run(body, **SLOW)
+    run_virtually(body, **SLOW)

@@ -15,7 +15,7 @@ from magnetar.wire.command import (
     KeySharedMode,
     ServerError,
 )
-from tests.unit.broker.broker_place import Place, run, until
+from tests.unit.broker.broker_place import Place, run, run_virtually, until
 from tests.unit.broker.traffic import KEY_SHARED, TOPIC, Client, settle
 
 DEAF = {"connectionLivenessCheckTimeoutMillis": 1}
@@ -302,7 +302,7 @@ def test_ranges_of_a_holder_that_is_gone_without_a_word_are_free() -> None:
         await other.get(1, 2)
         assert client.is_cut_off
 
-    run(body, **DEAF)
+    run_virtually(body, **DEAF)
 
 
 def test_slots_that_nobody_asked_for_stay_undelivered_until_somebody_does() -> None:

@@ -7,7 +7,7 @@ import pytest
 from magnetar.broker.stats import topic_stats
 from magnetar.model.position import EARLIEST, LATEST
 from magnetar.wire.command import BaseCommand, CommandSubscribe, ServerError
-from tests.unit.broker.broker_place import Place, run, until
+from tests.unit.broker.broker_place import Place, run, run_virtually, until
 from tests.unit.broker.traffic import EXCLUSIVE, FAILOVER, SHARED, TOPIC, Client, settle
 
 DEAF = {"connectionLivenessCheckTimeoutMillis": 1}
@@ -229,7 +229,7 @@ def test_a_holder_that_is_gone_without_a_word_makes_room(durable: bool) -> None:
         other.leave()
         assert ("s" in topic.subscriptions) is durable
 
-    run(body, **DEAF)
+    run_virtually(body, **DEAF)
 
 
 def test_newcomers_that_wait_for_the_same_dead_holder_do_not_both_get_in() -> None:
@@ -254,7 +254,7 @@ def test_newcomers_that_wait_for_the_same_dead_holder_do_not_both_get_in() -> No
         assert sorted(other.count(BaseCommand.SUCCESS) for other in others) == [0, 1]
         assert len((await place.topic(TOPIC)).subscriptions["s"].consumers) == 1
 
-    run(body, **DEAF)
+    run_virtually(body, **DEAF)
 
 
 def test_a_seek_while_a_newcomer_waits_does_not_leave_it_with_a_dead_dispatcher() -> None:
@@ -277,7 +277,7 @@ def test_a_seek_while_a_newcomer_waits_does_not_leave_it_with_a_dead_dispatcher(
         other.flow(1, 100)
         await other.get(1, 10)
 
-    run(body, connectionLivenessCheckTimeoutMillis=30)
+    run_virtually(body, connectionLivenessCheckTimeoutMillis=30)
 
 
 # ---------------------------------------------------------------------- Failover

@@ -17,7 +17,7 @@ from magnetar.wire.command import (
     KeySharedMode,
     ServerError,
 )
-from tests.unit.broker.broker_place import NAMESPACE, Place, run, until
+from tests.unit.broker.broker_place import NAMESPACE, Place, run, run_virtually, until
 from tests.unit.broker.traffic import (
     EXCLUSIVE,
     FAILOVER,
@@ -120,7 +120,7 @@ def test_an_exclusive_holder_is_asked_before_a_newcomer_is_refused() -> None:
         await third.publish("x")
         assert other.texts(1) == ["x"]
 
-    run(body, **DEAF)
+    run_virtually(body, **DEAF)
 
 
 def test_newcomers_that_wait_for_a_dead_holder_do_not_both_get_in() -> None:
@@ -144,7 +144,7 @@ def test_newcomers_that_wait_for_a_dead_holder_do_not_both_get_in() -> None:
         assert sorted(other.count(BaseCommand.SUCCESS) for other in others) == [0, 1]
         assert len(topic_of(place).subscriptions["s"].consumers) == 1
 
-    run(body, **DEAF)
+    run_virtually(body, **DEAF)
 
 
 def test_failover_consumers_hear_who_is_active() -> None:
