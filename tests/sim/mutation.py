@@ -18,6 +18,8 @@ class Mutation:
     """Of the runs, where few of those that a seed draws freely show the bug."""
     on_bookies: bool = False
     """Whether brokers that share bookies show the bug; runs with files are shorter."""
+    seed: int = 0
+    """The first that showed the bug when it was last looked for; the search starts there."""
 
     def apply(self, package: Path) -> None:
         path = package / self.module
@@ -39,6 +41,7 @@ MUTATIONS = (
         "any(one in withheld or one not in drained for one in parents)",
         "any(one in withheld or one not in drained for one in tuple(parents)[1:])",
         focus="scalable/stream",
+        seed=19,
     ),
     Mutation(
         "children that do not wait for their parents",
@@ -46,12 +49,14 @@ MUTATIONS = (
         "        if waits[parents]:\n",
         "        if waits[parents] and not parents:\n",
         focus="scalable/stream",
+        seed=17,
     ),
     Mutation(
         "a lease that is not taken again after its session ended",
         "broker/lease.py",
         "            elif record is None or not record.stat.created_by_self:\n",
         "            elif record is None and not held.term:\n",
+        seed=9,
     ),
     Mutation(
         "deduplication that takes what it has for new",
@@ -82,12 +87,14 @@ MUTATIONS = (
         "rules/dispatch/shared.py",
         "        for position in member.pending:\n            self._enqueue(position)\n",
         "",
+        seed=1,
     ),
     Mutation(
         "a write that failed and is answered as stored",
         "ledger/backends/file/journal.py",
         "        self._answer([*group.done, *behind.done], refusal)\n",
         "        self._answer([*group.done, *behind.done], None)\n",
+        seed=2,
     ),
     Mutation(
         "a key that goes to a second consumer while the first has messages of it",
@@ -102,6 +109,7 @@ MUTATIONS = (
         "                    self.release(member, position, None, is_final=False)\n"
         "                    self._enqueue_again(position)\n",
         "                    self.release(member, position, None, is_final=False)\n",
+        seed=1,
     ),
     Mutation(
         "a cache that keeps what it knew before the connection was lost",
@@ -109,7 +117,9 @@ MUTATIONS = (
         "        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):\n"
         "            self.clear()\n",
         "        if event is SessionEvent.SESSION_LOST:\n            self.clear()\n",
+        focus="classic/failover",
         on_bookies=True,
+        seed=44,
     ),
     Mutation(
         "a sealed segment that does not tell what it has stored",
@@ -117,30 +127,35 @@ MUTATIONS = (
         "last_sequence_id=topic.last_sequence(request.producer_name)",
         "last_sequence_id=-1",
         focus="scalable/queue",
+        seed=15,
     ),
     Mutation(
         "a batch of which acknowledged messages come again",
         "broker/dispatch/view.py",
         "        bits = [self.remaining.get(index) for index in indexes]\n",
         "        bits = [None for _ in indexes]\n",
+        seed=10,
     ),
     Mutation(
         "a topic that forgets aborted messages when it is loaded",
         "broker/transaction/recovery.py",
         "        case Hidden():\n            buffer.hide(record)\n",
         "        case Hidden():\n            pass\n",
+        seed=2,
     ),
     Mutation(
         "a subscription that forgets what open transactions acknowledge when it is loaded",
         "broker/transaction/recovery.py",
         "            buffer.pending_on(name).replay(record)\n",
         "            pass\n",
+        seed=19,
     ),
     Mutation(
         "a coordinator that does not go on with what was decided before a crash",
         "broker/transaction/coordinator.py",
         "                coordinator._tell(each.id, stored)\n",
         "                pass\n",
+        seed=50,
     ),
     Mutation(
         "a recovery without a fence",
@@ -149,6 +164,7 @@ MUTATIONS = (
         "encode_read(ledger, entry)",
         focus="classic/failover",
         on_bookies=True,
+        seed=51,
     ),
     Mutation(
         "a recovery that looks for nothing behind the last confirmed entry",
@@ -163,6 +179,7 @@ MUTATIONS = (
         "                await self._record_change(first, bookies)\n",
         "",
         on_bookies=True,
+        seed=29,
     ),
     Mutation(
         "an ack quorum that is counted one short",
@@ -170,5 +187,6 @@ MUTATIONS = (
         "by_rank[self._ack_quorum - 1] - 1",
         "by_rank[self._ack_quorum - 2] - 1",
         on_bookies=True,
+        seed=5,
     ),
 )

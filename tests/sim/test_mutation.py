@@ -22,7 +22,7 @@ def test_a_deliberate_bug_is_found(mutation: Mutation, tmp_path: Path) -> None:
     package = tmp_path / "magnetar"
     shutil.copytree(Path(magnetar.__file__).parent, package)
     mutation.apply(package)
-    command = [sys.executable, "-m", "magnetar.testing.simulation.main", "0"]
+    command = [sys.executable, "-m", "magnetar.testing.simulation.main", str(mutation.seed)]
     if mutation.focus:
         command += ["--focus", mutation.focus]
     done = subprocess.run(

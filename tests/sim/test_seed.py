@@ -11,6 +11,8 @@ import pytest
 
 SEEDS = 500
 AT_A_TIME = 25
+EXPLORED = (623, 1174, 1294, 1595, 1794, 2441, 2786, 3112, 3309)
+"""Beyond the others: each stood for a bug when it was found."""
 
 
 COMMAND = [sys.executable, "-m", "magnetar.testing.simulation.main"]
@@ -33,6 +35,12 @@ def test_no_seed_shows_a_violation(first: int) -> None:
     found = re.search(r"(\d+) faults, (\d+) messages", done.stdout)
     assert found is not None, done.stdout
     assert int(found[1]) > AT_A_TIME and int(found[2]) > 20 * AT_A_TIME
+
+
+def test_no_seed_that_found_a_bug_shows_a_violation() -> None:
+    for seed in EXPLORED:
+        done = simulate(str(seed))
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def replay(seed: int) -> str:
