@@ -9,6 +9,7 @@ import pytest
 
 import magnetar
 from magnetar.broker.administration import port
+from magnetar.broker.port import Port
 from tests.tidy.source import PACKAGE, Import, Source, sources, written_sources
 
 BROKER_SEES = ("errors", "model", "rules", "wire", "runtime", "metadata", "ledger", "operation")
@@ -283,22 +284,61 @@ def test_imports_for_types_have_one_direction_too() -> None:
     assert list(circles(types=True)) == []
 
 
-# Functions that take the whole broker, where they should state the owners they need. A ratchet.
-WHOLE_SERVICE_MAX = 15
 PORT_MAX = 10
+COMPOSITION = "magnetar.broker.service"
 
 
-def test_ever_fewer_functions_take_the_whole_broker() -> None:
-    found = [
+def test_no_part_of_the_broker_knows_the_whole_of_it() -> None:
+    """What puts a broker together names it; everything else states a port."""
+    wrong = [
+        show(source, each)
+        for source in written_sources()
+        if source.room not in ("app", "testing") and source.inside != "broker/node.py"
+        for each in own_imports(source)
+        if each.module == COMPOSITION or each.target == COMPOSITION
+    ]
+    assert not wrong
+
+
+SCALABLE = "magnetar.broker.scalable"
+DATA_PLANE = (
+    "magnetar.broker.catalog",
+    "magnetar.broker.connection",
+    "magnetar.broker.consumer",
+    "magnetar.broker.door",
+    "magnetar.broker.nonpersistent",
+    "magnetar.broker.persistent",
+    "magnetar.broker.producer",
+    "magnetar.broker.subscription",
+    "magnetar.broker.topic",
+    "magnetar.broker.topic_log",
+    "magnetar.ledger.log",
+)
+
+
+@pytest.mark.parametrize("module", DATA_PLANE)
+def test_the_data_plane_reaches_nothing_of_the_scalable_plane(module: str) -> None:
+    """Not by way of other modules either, and not for types."""
+    known = {source.module: source for source in written_sources()}
+    reached, waiting = {module}, [module]
+    while waiting:
+        found = imported_modules(known[waiting.pop()], known, types=True) - reached
+        reached |= found
+        waiting += found
+    assert len(reached) > 1
+    assert not [each for each in sorted(reached) if each.startswith(SCALABLE)]
+
+
+def test_the_tables_of_operations_have_real_types() -> None:
+    wrong = [
         f"{source.inside}:{node.lineno}"
         for source in written_sources()
-        if source.room == "broker"
+        if source.room == "operation"
         for node in ast.walk(source.tree)
-        if isinstance(node, ast.arg)
-        and isinstance(node.annotation, ast.Name)
-        and node.annotation.id == "Service"
+        if (isinstance(node, ast.Name) and node.id == "Any")
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) == "typing.Any")
     ]
-    assert len(found) <= WHOLE_SERVICE_MAX, (len(found), found)
+    assert not wrong
 
 
 def test_a_port_of_the_administration_names_few_owners() -> None:
@@ -312,7 +352,7 @@ def test_a_port_of_the_administration_names_few_owners() -> None:
 
 
 def is_port(kind: type) -> bool:
-    return port.Port in kind.__mro__
+    return Port in kind.__mro__
 
 
 def circles(*, types: bool) -> Iterator[set[str]]:

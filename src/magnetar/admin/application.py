@@ -179,7 +179,7 @@ class Application:
         check_parts(limits, call.parts)
         assert row.need is not None, f"{row.name} has no permission"
         await check_access(self._api, row.need, call)
-        if row.for_owner and self._api.service.ownership.is_shared:
+        if row.for_owner and self._api.owners.ownership.is_shared:
             elsewhere = await find_elsewhere(self._api, call)
             if elsewhere is not None:
                 if self.relay is None or _is_relayed(scope):
@@ -199,7 +199,7 @@ class Application:
             answer = await route.handler(self._api, call)
         except TopicMigrated as refused:
             on_refused(
-                self._api.service.scalable,
+                self._api.owners.scalable,
                 refused,
                 path=call.path,
                 address=call.address,

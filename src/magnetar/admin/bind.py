@@ -7,12 +7,11 @@ out.
 from __future__ import annotations
 
 import inspect
-import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from operator import or_
-from types import NoneType, SimpleNamespace
+from types import NoneType
 from typing import Final, TypeAlias
 
 from magnetar.admin.entry import entry_response
@@ -65,7 +64,7 @@ def make_routes(
 
 
 def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
-    types = _types_of(function)
+    types = dict(function.__annotations__)
     result = types.pop("return")
     sent = [each for each in operation.parameters if each.place in _SENT]
     reads = {each.name: _reader(each, types[each.name]) for each in sent if not each.is_ignored}
@@ -88,17 +87,9 @@ def _optional(function: Function) -> frozenset[str]:
     return frozenset(each.name for each in parameters if each.default is not each.empty)
 
 
-def _types_of(function: Function) -> dict[str, object]:
-    """Of the result and of all parameters but the first, which is the broker."""
-    annotations = {k: v for k, v in function.__annotations__.items() if k != "service"}
-    holder = SimpleNamespace(__annotations__=annotations)
-    names = vars(sys.modules[function.__module__])
-    return typing.get_type_hints(holder, names, include_extras=True)
-
-
 def _handler(operation: Operation, function: Function, reads: Mapping[str, Read]) -> Handler:
     async def handle(api: Administration, call: Call) -> object:
-        answer = await function(api.service, **{name: read(call) for name, read in reads.items()})
+        answer = await function(api.owners, **{name: read(call) for name, read in reads.items()})
         if isinstance(answer, Listing):
             return await list_response(answer, call)
         if isinstance(answer, Note):

@@ -8,9 +8,9 @@ stands in for one that is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
@@ -73,9 +73,7 @@ def _without_nulls(value: Any) -> Any:
 def _without_blank_choices(value: Any, schema: Any) -> Any:
     if not (isinstance(value, dict) and _is_struct(schema)):
         return value
-    choices = {
-        field.encode_name for field in msgspec.structs.fields(schema) if _is_choice(field.type)
-    }
+    choices = {name for name, field in _fields_of(schema).items() if _is_choice(field.type)}
     return {key: each for key, each in value.items() if each != "" or key not in choices}
 
 
@@ -138,7 +136,7 @@ def _find(value: Any, schema: Any, strict: bool) -> Iterator[str]:
 
 
 def _find_in_object(value: dict[str, Any], struct: Any, strict: bool) -> Iterator[str]:
-    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    fields = _fields_of(struct)
     unknown = [name for name in value if name not in fields]
     if not strict:
         unknown = [name for name in unknown if name not in _SENT_BY_CLIENTS]
@@ -159,7 +157,13 @@ def _find_in_object(value: dict[str, Any], struct: Any, strict: bool) -> Iterato
             yield from _find(value[name], field.type, strict)
 
 
-def _hint(name: str, missing: list[str], fields: dict[str, Any]) -> str:
+@cache
+def _fields_of(struct: Any) -> Mapping[str, msgspec.structs.FieldInfo]:
+    """By the names that clients use; msgspec resolves every annotation whenever it is asked."""
+    return {field.encode_name: field for field in msgspec.structs.fields(struct)}
+
+
+def _hint(name: str, missing: list[str], fields: Mapping[str, Any]) -> str:
     meant = nearest(name, missing)
     if meant:
         return f"; did you mean {meant}?"

@@ -190,15 +190,15 @@ def _file_response(name: str, call: Call) -> Response:
 # The caller
 async def get_session(api: Administration, call: Call) -> object:
     """Who asks, and what answers."""
-    service = api.service
+    owners = api.owners
     return {
         "role": call.caller.original_role or call.caller.role,
         "isAnonymous": call.caller.is_anonymous,
-        "isSuper": await service.authorization.may(call.caller, SUPER_USER, Target()),
-        "isAuthenticationEnabled": service.authentication.is_enabled,
+        "isSuper": await owners.authorization.may(call.caller, SUPER_USER, Target()),
+        "isAuthenticationEnabled": owners.authentication.is_enabled,
         "version": __version__,
-        "cluster": service.cluster,
-        "brokerId": service.broker_id,
+        "cluster": owners.cluster,
+        "brokerId": owners.broker_id,
     }
 
 
@@ -211,29 +211,29 @@ async def get_rights(api: Administration, call: Call) -> object:
         target = Target(namespace=parse_namespace(text))
     elif text := call.query("tenant"):
         target = Target(tenant=text)
-    return await sight.find_rights(api.service.authorization, call.caller, all_operations(), target)
+    return await sight.find_rights(api.owners.authorization, call.caller, all_operations(), target)
 
 
 async def get_tenants(api: Administration, call: Call) -> object:
     """Tenants and namespaces that the caller sees."""
-    found = await sight.list_tenants(api.service, call.caller)
+    found = await sight.list_tenants(api.owners, call.caller)
     return {tenant: [str(name) for name in names] for tenant, names in found.items()}
 
 
 # The broker
 async def get_clients(api: Administration, call: Call) -> object:
     """Who is connected."""
-    return await overview.BrokerViews(api.service).clients()
+    return await overview.BrokerViews(api.owners).clients()
 
 
 async def get_configuration(api: Administration, call: Call) -> object:
     """The keys of the configuration that act."""
-    return overview.list_configuration(api.service.config)
+    return overview.list_configuration(api.owners.config)
 
 
 async def get_namespace_policies(api: Administration, call: Call) -> object:
     """Every policy of the namespace, with where its value comes from."""
-    return await policy_origin.load_namespace_origins(api.service, call.namespace)
+    return await policy_origin.load_namespace_origins(api.owners, call.namespace)
 
 
 class _Streams:
@@ -244,11 +244,11 @@ class _Streams:
 
     async def get_overview(self, api: Administration, call: Call) -> object:
         """The brokers at a glance."""
-        views = overview.BrokerViews(api.service)
+        views = overview.BrokerViews(api.owners)
 
         async def load() -> object:
-            seen = await sight.find_sight(api.service, call.caller)
-            return await views.overview(seen)
+            seen = await sight.find_sight(api.owners, call.caller)
+            return await views.overview(seen, cluster=api.owners.cluster)
 
         return await self._answer(api, call, load)
 
@@ -267,30 +267,30 @@ class _Streams:
             ),
             limit_max=_ROWS_MAX,
         )
-        names, views = Names(api.service), overview.BrokerViews(api.service)
+        names, views = Names(api.owners), overview.BrokerViews(api.owners)
 
         async def load() -> object:
-            seen = await sight.find_sight(api.service, call.caller)
+            seen = await sight.find_sight(api.owners, call.caller)
             return (await load_table(await views.topics(seen), names, seen, choice))._asdict()
 
         return await self._answer(api, call, load)
 
     async def get_topic(self, api: Administration, call: Call) -> object:
         """One topic as it is now, and where it can be changed, if not here."""
-        service, topic = api.service, call.topic
-        states = topic_state.TopicStates(service)
+        owners, topic = api.owners, call.topic
+        states = topic_state.TopicStates(owners)
 
         async def load() -> object:
-            if not await service.authorization.may(call.caller, TOPIC_READ, Target(topic=topic)):
+            if not await owners.authorization.may(call.caller, TOPIC_READ, Target(topic=topic)):
                 raise Forbidden("The permission was taken away")
             state = await states.load(topic)
             if state["kind"] != "partitioned" and not call.has_relay:
-                owner = await topic_state.find_owner_url(service.ownership, topic, tls=call.is_tls)
+                owner = await topic_state.find_owner_url(owners.ownership, topic, tls=call.is_tls)
                 state["ownerUrl"] = owner
             return state
 
         return await self._answer(
-            api, call, load, lambda: topic_state.mark_of(service.scalable, topic)
+            api, call, load, lambda: topic_state.mark_of(owners.scalable, topic)
         )
 
     async def _answer(
@@ -303,59 +303,59 @@ class _Streams:
         if not wants_events(call.headers.get("accept", "")):
             return json_response(await load())
         if self._streams is None:
-            service = api.service
-            self._streams = LiveStreams(lambda: service.closing)
+            owners = api.owners
+            self._streams = LiveStreams(lambda: owners.closing)
         return await self._streams.open(load, mark, call.is_gone)
 
 
 # One topic
 async def get_policies(api: Administration, call: Call) -> object:
     """Every policy of the topic, with where its value comes from."""
-    return await policy_origin.load_origins(api.service, call.topic)
+    return await policy_origin.load_origins(api.owners, call.topic)
 
 
 async def get_messages(api: Administration, call: Call) -> object:
     """Messages of one part of the topic, decoded."""
-    service, topic = api.service, call.topic
+    owners, topic = api.owners, call.topic
     count = min(_MESSAGES_MAX, call.number("count") or 50)
     if count < 1:
         raise BadRequest(f"count is from 1 to {_MESSAGES_MAX}")
     found = await message_browser.browse(
-        service,
-        message_browser.find_logs(service),
+        owners,
+        message_browser.find_logs(owners),
         topic,
         call.query("part") or "",
         _parse_start(call.query("from") or ""),
         key=call.query("key") or "",
         count=count,
     )
-    return {**found, "parts": await message_browser.list_parts(service, topic)}
+    return {**found, "parts": await message_browser.list_parts(owners, topic)}
 
 
 async def publish_message(api: Administration, call: Call) -> object:
     """Publish one message, written by hand."""
     message: Published = call.payload
-    logs = message_browser.find_logs(api.service)
-    return await message_browser.publish(api.service, logs, call.topic, message)
+    logs = message_browser.find_logs(api.owners)
+    return await message_browser.publish(api.owners, logs, call.topic, message)
 
 
 async def get_preview(api: Administration, call: Call) -> object:
     """What a split, a merge or a new number of segments would do to the layout."""
-    service, topic = api.service, call.topic
+    owners, topic = api.owners, call.topic
     if topic.domain is not TopicDomain.TOPIC:
         raise BadRequest("Only a scalable topic has a layout")
     segment, left, right = (call.number(name) for name in ("segment", "left", "right"))
     count = call.number("count")
     if segment is not None:
         return await preview.preview_split(
-            service.scalable, service.clock, topic, SegmentId(segment), call.number("at")
+            owners.scalable, owners.clock, topic, SegmentId(segment), call.number("at")
         )
     if left is not None and right is not None:
         return await preview.preview_merge(
-            service.scalable, service.clock, topic, SegmentId(left), SegmentId(right)
+            owners.scalable, owners.clock, topic, SegmentId(left), SegmentId(right)
         )
     if count is not None:
-        return await preview.preview_scale(service.scalable, service.clock, topic, count)
+        return await preview.preview_scale(owners.scalable, owners.clock, topic, count)
     raise BadRequest("segment, left and right, or count is needed")
 
 
@@ -363,8 +363,8 @@ async def get_cursor_preview(api: Administration, call: Call) -> object:
     """How many messages would come again, or be passed over, if a cursor were moved."""
     position = call.query("position")
     return await preview.preview_cursor(
-        api.service,
-        preview.find_moves(api.service),
+        api.owners,
+        preview.find_moves(api.owners),
         call.topic,
         call.query("subscription") or "",
         preview.CursorTarget(

@@ -73,10 +73,10 @@ class Elsewhere:
 async def find_elsewhere(api: Administration, call: Call) -> Elsewhere | None:
     """The broker that owns what the path names, unless it is this one."""
     if "topic" in call.parts:
-        owner = await api.service.ownership.owner_of(_owned_topic(call))
+        owner = await api.owners.ownership.owner_of(_owned_topic(call))
     else:
         bundle = call.text("bundle") if "bundle" in call.parts else None
-        owner = await lookup.find_namespace_owner(api.service, call.namespace, bundle)
+        owner = await lookup.find_namespace_owner(api.owners, call.namespace, bundle)
     if owner.is_self:
         return None
     web_url = lookup.web_url_of(owner, tls=call.is_tls)

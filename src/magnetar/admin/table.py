@@ -37,7 +37,7 @@ _PAGE: Final = """<!doctype html>
 
 def make_application(api: Administration) -> Application:
     """The whole interface, ready to be served."""
-    return Application(api, all_routes(has_console=api.service.config.webConsoleEnabled))
+    return Application(api, all_routes(has_console=api.owners.config.webConsoleEnabled))
 
 
 def all_routes(*, has_console: bool = True) -> list[Route]:
@@ -73,7 +73,7 @@ async def redirect_to_console(api: Administration, call: Call) -> object:
 
 async def get_landing_page(api: Administration, call: Call) -> object:
     """A page that says what runs here."""
-    version, broker = __version__, api.service.broker_id
+    version, broker = __version__, api.owners.broker_id
     return text_response(_PAGE.format(version=escape(version), broker=escape(broker)), _HTML)
 
 
@@ -84,6 +84,6 @@ async def get_metrics(api: Administration, call: Call) -> object:
 
 async def get_status(api: Administration, call: Call) -> object:
     """Whether a load balancer should send anybody here."""
-    if api.service.closing:
+    if api.owners.closing:
         raise ServiceNotReady("The broker is closing")
     return text_response("OK")

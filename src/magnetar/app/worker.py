@@ -39,7 +39,7 @@ from magnetar.app.order import (
 from magnetar.app.process import freeze_garbage, new_loop, raise_descriptor_limit
 from magnetar.app.storage import open_joint
 from magnetar.app.tls import open_contexts
-from magnetar.broker.broker_call import Reply, Request
+from magnetar.broker.broker_call import BrokerCalls, Reply, Request
 from magnetar.broker.ownership import Owner
 from magnetar.broker.service import Service
 from magnetar.errors import MagnetarError, ServiceNotReady, StoreUnavailable
@@ -99,10 +99,10 @@ class Answers:
         return await serve(name, body)
 
 
-async def _answer_call(service: Service, name: str, body: bytes) -> bytes:
+async def _answer_call(calls: BrokerCalls, name: str, body: bytes) -> bytes:
     call = name.rpartition("/")[2]
     request = msgspec.msgpack.decode(body, type=Request)
-    return _encode(await service.calls.answer(call, request))
+    return _encode(await calls.answer(call, request))
 
 
 async def _answer_request(application: relay.Application, name: str, body: bytes) -> bytes:
@@ -159,7 +159,7 @@ async def working(
             on_joined=partial(link.ask, JOINED),
             hands_over=False,
         )
-        answers.add(CALLS, partial(_answer_call, service))
+        answers.add(CALLS, partial(_answer_call, service.calls))
         application = await open_doors(stack, service, contexts, [own], peers.relay)
         answers.add(REST, partial(_answer_request, application))
         link.tell(READY, service.broker_id.encode())

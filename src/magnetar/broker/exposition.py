@@ -6,16 +6,31 @@ import os
 import resource
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from magnetar import __version__
+from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.metric_meaning import MEANINGS
 from magnetar.broker.persistent import PersistentTopic
+from magnetar.broker.port import (
+    HasBrokerId,
+    HasCatalog,
+    HasCluster,
+    HasConfiguration,
+    HasLedgers,
+    HasScalable,
+    HasStart,
+    HasTransactions,
+    HasWatchdog,
+)
 from magnetar.broker.scalable.migration import Outcome
-from magnetar.broker.service import Service
+from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.stats import topic_stats
+from magnetar.broker.transaction.service import TransactionService
+from magnetar.ledger.store import LedgerStore
 from magnetar.rules.transaction.coordinator import LATENCIES_MS
 from magnetar.rules.transaction.pending_ack import EndCounts
+from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.metric import MetricKind, MetricText, format_labels
 from magnetar.runtime.task import yield_to_loop
 
@@ -100,12 +115,30 @@ _NOT_SUMMED: Final = frozenset(
 )
 
 
-async def render_metrics(service: Service) -> str:
+class MetricOwners(
+    HasBrokerId,
+    HasCatalog,
+    HasCluster,
+    HasConfiguration,
+    HasLedgers,
+    HasScalable,
+    HasStart,
+    HasTransactions,
+    HasWatchdog,
+    Protocol,
+):
+    """Port of what is measured of a broker."""
+
+
+async def render_metrics(owners: MetricOwners) -> str:
     """All of it. Clients are served in between: thousands of topics take a while."""
     text = MetricText(MEANINGS)
-    by_topic = service.config.exposeTopicLevelMetricsInPrometheus
+    at = {"cluster": owners.cluster}
+    of_broker = {**at, "broker": owners.broker_id}
+    topics = owners.catalog.topics.values()
+    by_topic = owners.config.exposeTopicLevelMetricsInPrometheus
     sums: dict[str, dict[str, float]] = {}
-    for number, topic in enumerate(list(service.catalog.topics.values())):
+    for number, topic in enumerate(list(topics)):
         if number % _TOPICS_A_TURN == 0:
             await yield_to_loop()
         stats = topic_stats(topic)
@@ -117,19 +150,22 @@ async def render_metrics(service: Service) -> str:
                 total[name] += value
         total["pulsar_topics_count"] += 1
         if by_topic:
-            labels = {"cluster": service.cluster, "namespace": namespace, "topic": topic.name.full}
+            labels = {**at, "namespace": namespace, "topic": topic.name.full}
             _write(text, format_labels(labels), samples)
-            _write_clients(text, service, labels, stats)
+            _write_clients(text, owners.config, labels, stats)
     for namespace, total in sums.items():
-        labels = {"cluster": service.cluster, "namespace": namespace}
+        labels = {**at, "namespace": namespace}
         shown = {"pulsar_topics_count": total["pulsar_topics_count"]} if by_topic else total
         _write(text, format_labels(labels), shown)
-    _write_scalable(text, service, by_topic=by_topic)
-    _write_broker(text, service, sums)
-    _write_transactions(text, service)
-    topics = service.catalog.topics.values()
-    _write_acknowledgements(text, topics, service.cluster, by_topic=by_topic)
-    _write_process(text, service)
+    _write_auto_scale(text, owners.scalable, at, by_topic=by_topic)
+    _write_scalable(text, owners.scalable, of_broker)
+    _write_broker(text, sums, of_broker)
+    _write_ledgers(text, owners.ledgers, topics, of_broker)
+    text.add("pulsar_version_info", format_labels({**at, "version": __version__}), 1)
+    _write_transactions(text, owners.transactions, topics, at)
+    _write_acknowledgements(text, topics, at, by_topic=by_topic)
+    owners.watchdog.write(text, of_broker)
+    _write_process(text, owners.started_ms, at)
     return text.render()
 
 
@@ -153,7 +189,7 @@ def _write(text: MetricText, labels: str, samples: Mapping[str, float]) -> None:
 
 
 def _write_clients(
-    text: MetricText, service: Service, labels: Mapping[str, str], stats: Mapping[str, Any]
+    text: MetricText, config: Configuration, labels: Mapping[str, str], stats: Mapping[str, Any]
 ) -> None:
     for name, subscription in stats["subscriptions"].items():
         own = {**labels, "subscription": name}
@@ -167,23 +203,25 @@ def _write_clients(
             ("pulsar_subscription_total_msg_expired", "totalMsgExpired"),
         ):
             text.add(metric, line, subscription.get(key, 0), kind=MetricKind.COUNTER)
-        if service.config.exposeConsumerLevelMetricsInPrometheus:
+        if config.exposeConsumerLevelMetricsInPrometheus:
             for consumer in subscription["consumers"]:
                 client = format_labels({**own, "consumer_name": consumer["consumerName"]})
                 for metric, key in _CONSUMER_GAUGES.items():
                     text.add(metric, client, float(consumer.get(key, 0)))
-    if service.config.exposeProducerLevelMetricsInPrometheus:
+    if config.exposeProducerLevelMetricsInPrometheus:
         for publisher in stats["publishers"]:
             client = format_labels({**labels, "producer_name": publisher["producerName"]})
             for metric, key in _PRODUCER_GAUGES.items():
                 text.add(metric, client, float(publisher.get(key, 0)))
 
 
-def _write_scalable(text: MetricText, service: Service, *, by_topic: bool) -> None:
+def _write_auto_scale(
+    text: MetricText, scalable: ScalableService, at: Mapping[str, str], *, by_topic: bool
+) -> None:
     """Of the scalable topics that are controlled here, each or summed by namespace."""
     sums: dict[str, dict[str, float]] = {}
-    for topic, (active, tally) in service.scalable.controllers.tallies().items():
-        own = {"cluster": service.cluster, "namespace": str(topic.namespace)}
+    for topic, (active, tally) in scalable.controllers.tallies().items():
+        own = {**at, "namespace": str(topic.namespace)}
         if by_topic:
             own["topic"] = topic.full
         total = sums.setdefault(format_labels(own), defaultdict(float))
@@ -194,48 +232,57 @@ def _write_scalable(text: MetricText, service: Service, *, by_topic: bool) -> No
         for name, value in total.items():
             kind = MetricKind.GAUGE if name == _ACTIVE_SEGMENTS else MetricKind.COUNTER
             text.add(name, labels, value, kind=kind)
-    labels = format_labels({"cluster": service.cluster, "broker": service.broker_id})
+
+
+def _write_scalable(text: MetricText, scalable: ScalableService, at: Mapping[str, str]) -> None:
+    labels = format_labels(at)
     for outcome in Outcome:
-        own = {"cluster": service.cluster, "broker": service.broker_id, "outcome": outcome.value}
-        count = service.scalable.migrations.outcomes[outcome]
+        own = {**at, "outcome": outcome.value}
+        count = scalable.migrations.outcomes[outcome]
         name = "magnetar_migrations_total"
         text.add(name, format_labels(own), count, kind=MetricKind.COUNTER)
-    writes = service.scalable.reporter.writes
+    writes = scalable.reporter.writes
     text.add("magnetar_segment_load_writes_total", labels, writes, kind=MetricKind.COUNTER)
-    for door, count in service.scalable.refusals.counts.items():
-        own = {"cluster": service.cluster, "broker": service.broker_id, "door": door}
+    for door, count in scalable.refusals.counts.items():
+        own = {**at, "door": door}
         name = "magnetar_legacy_client_refusals_total"
         text.add(name, format_labels(own), count, kind=MetricKind.COUNTER)
-    recalls = service.scalable.redeliveries
+    recalls = scalable.redeliveries
     text.add("magnetar_segment_recalls_total", labels, recalls, kind=MetricKind.COUNTER)
 
 
 def _write_broker(
-    text: MetricText, service: Service, sums: Mapping[str, Mapping[str, float]]
+    text: MetricText, sums: Mapping[str, Mapping[str, float]], at: Mapping[str, str]
 ) -> None:
-    labels = format_labels({"cluster": service.cluster, "broker": service.broker_id})
+    labels = format_labels(at)
     for name in _BROKER_GAUGES:
         total = sum(each.get(name, 0) for each in sums.values())
         text.add(name.replace("pulsar_", "pulsar_broker_"), labels, total)
-    logs = (topic.log for topic in service.catalog.topics.values() if topic.log is not None)
-    queued = service.ledgers.queued_bytes + sum(log.flights.waiting_bytes for log in logs)
+
+
+def _write_ledgers(
+    text: MetricText, ledgers: LedgerStore, topics: Collection[AnyTopic], at: Mapping[str, str]
+) -> None:
+    labels = format_labels(at)
+    logs = (topic.log for topic in topics if topic.log is not None)
+    queued = ledgers.queued_bytes + sum(log.flights.waiting_bytes for log in logs)
     text.add("magnetar_ledger_queued_bytes", labels, queued)
-    for node, counts in service.ledgers.counters().items():
-        at = {"cluster": service.cluster, "broker": service.broker_id}
+    for node, counts in ledgers.counters().items():
         own = format_labels({**at, "bookie": node}) if node else labels
         for name, count in counts.items():
             text.add(f"magnetar_{name}_total", own, count, kind=MetricKind.COUNTER)
-    version = {"cluster": service.cluster, "version": __version__}
-    text.add("pulsar_version_info", format_labels(version), 1)
 
 
-def _write_transactions(text: MetricText, service: Service) -> None:
-    own = format_labels({"cluster": service.cluster})
-    topics = service.catalog.topics.values()
+def _write_transactions(
+    text: MetricText,
+    transactions: TransactionService,
+    topics: Collection[AnyTopic],
+    at: Mapping[str, str],
+) -> None:
     open_bytes = sum(each.buffer.open_bytes for each in topics if isinstance(each, PersistentTopic))
-    text.add("magnetar_transaction_open_bytes", own, open_bytes)
-    for number, live in sorted(service.transactions.coordinators.items()):
-        labels = format_labels({"cluster": service.cluster, "coordinator_id": str(number)})
+    text.add("magnetar_transaction_open_bytes", format_labels(at), open_bytes)
+    for number, live in sorted(transactions.coordinators.items()):
+        labels = format_labels({**at, "coordinator_id": str(number)})
         counters, counter = live.counters, MetricKind.COUNTER
         text.add("pulsar_txn_active_count", labels, len(live.state.transactions))
         text.add("pulsar_txn_created_total", labels, counters.created, kind=counter)
@@ -254,7 +301,7 @@ def _write_transactions(text: MetricText, service: Service) -> None:
 
 
 def _write_acknowledgements(
-    text: MetricText, topics: Collection[object], cluster: str, *, by_topic: bool
+    text: MetricText, topics: Collection[AnyTopic], at: Mapping[str, str], *, by_topic: bool
 ) -> None:
     """Transactions that ended, by the subscriptions on which they acknowledged; an outcome that
     cannot be applied is tried again, so that none is counted as failed.
@@ -264,7 +311,7 @@ def _write_acknowledgements(
         if not isinstance(topic, PersistentTopic):
             continue
         for subscription, pending in topic.buffer.pending.items():
-            own = {"cluster": cluster, "namespace": str(topic.name.namespace)}
+            own = {**at, "namespace": str(topic.name.namespace)}
             if by_topic:
                 own |= {"topic": topic.name.full, "subscription": subscription}
             found = sums[format_labels({**own, "status": "succeed"})]
@@ -276,16 +323,15 @@ def _write_acknowledgements(
         text.add("pulsar_txn_tp_aborted_count_total", labels, counts.aborted, kind=counter)
 
 
-def _write_process(text: MetricText, service: Service) -> None:
-    service.watchdog.write(text, {"cluster": service.cluster, "broker": service.broker_id})
+def _write_process(text: MetricText, started_ms: int, at: Mapping[str, str]) -> None:
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    labels = format_labels({"cluster": service.cluster})
+    labels = format_labels(at)
     seconds = usage.ru_utime + usage.ru_stime
     text.add("process_cpu_seconds_total", labels, seconds, kind=MetricKind.COUNTER)
-    text.add("process_start_time_seconds", labels, service.started_ms / 1000)
+    text.add("process_start_time_seconds", labels, started_ms / 1000)
     resident = resident_bytes(usage)
     text.add("process_resident_memory_bytes", labels, resident)
-    heap = format_labels({"cluster": service.cluster, "area": "heap"})
+    heap = format_labels({**at, "area": "heap"})
     text.add("jvm_memory_bytes_used", heap, resident)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import Final, Protocol
 
 from magnetar.broker.balancer import Balancer
 from magnetar.broker.broker_call import BrokerLink
+from magnetar.broker.bundle_mover import BundleMover
 from magnetar.broker.ledger_sweep import NamedLedgers
 from magnetar.broker.load_report import LoadReporter
 from magnetar.broker.membership import Home, Membership, join, join_bundles, take_instance
 from magnetar.broker.ownership import Owner, Ownership, SoleOwnership, take_term
 from magnetar.broker.policy import PolicyService
+from magnetar.broker.port import HasCatalog, HasClock, HasConfiguration, HasTree
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.seed import seed_cluster
@@ -27,6 +29,7 @@ from magnetar.model.position import LedgerId, Term
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
+from magnetar.runtime.task import TaskScope
 from magnetar.runtime.usage import ProcessUsage
 from magnetar.runtime.worker import ThreadWorker, Workers
 
@@ -124,30 +127,40 @@ async def open_node(
     service.scalable.start()
     service.transactions.start()
     if found is not None:  # else others' ledgers are there before their records
-        service.tasks.start(_sweep_later(service, found), name="sweep ledgers")
+        named = NamedLedgers(service.tree, service.schemas.storage, ledgers)
+        sweep = _sweep_later(named, found, owner.term, clock)
+        service.tasks.start(sweep, name="sweep ledgers")
     await service.stored_configuration.open()
     if membership is not None:
         _start_balancing(service, membership, read_usage)
         if hands_over:
-            stack.push_async_callback(_leave, service, membership.registration)
+            assert service.bundles is not None, "brokers that share ledgers have bundles"
+            stack.push_async_callback(_leave, service.bundles, membership.registration)
     return service
 
 
+class BalanceOwners(HasCatalog, HasClock, HasConfiguration, HasTree, Protocol):
+    """Port of what a broker reports and balances."""
+
+    @property
+    def tasks(self) -> TaskScope: ...
+
+
 def _start_balancing(
-    service: Service, membership: Membership, read_usage: Callable[[], ProcessUsage]
+    owners: BalanceOwners, membership: Membership, read_usage: Callable[[], ProcessUsage]
 ) -> None:
     """Report what this broker carries, and balance the cluster while it leads."""
-    config, clock, tasks = service.config, service.clock, service.tasks
+    config, clock, tasks = owners.config, owners.clock, owners.tasks
     reporter = LoadReporter(
         membership.registration,
         membership.ownership,
-        service.catalog.topics,
+        owners.catalog.topics,
         read_usage,
         config=config,
         clock=clock,
     )
     balancer = Balancer(
-        service.store,
+        owners.store,
         membership.ownership,
         membership.placement,
         membership.boundaries,
@@ -173,12 +186,11 @@ def _start_balancing(
     )
 
 
-async def _leave(service: Service, registration: Lock) -> None:
+async def _leave(bundles: BundleMover, registration: Lock) -> None:
     """Be listed no longer, then hand the bundles over while clients are still served."""
-    assert service.bundles is not None, "brokers that share ledgers have bundles"
     try:
         await registration.release()
-        await service.bundles.leave_all()
+        await bundles.leave_all()
     except (StoreUnavailable, StoreClosed) as failure:
         _log.warning("left without a word to the other brokers", reason=failure.sentence)
 
@@ -194,11 +206,12 @@ def _make_cache(settings: Configuration) -> EntryCache:
     return cache
 
 
-async def _sweep_later(service: Service, found: Sequence[LedgerId]) -> None:
+async def _sweep_later(
+    named: NamedLedgers, found: Sequence[LedgerId], term: Term, clock: Clock
+) -> None:
     """After clients that waited for the broker have been served."""
-    await service.clock.sleep(_SWEEP_DELAY_S)
-    named = NamedLedgers(service.tree, service.schemas.storage, service.ledgers)
-    await named.sweep(found, term=service.owner.term)
+    await clock.sleep(_SWEEP_DELAY_S)
+    await named.sweep(found, term=term)
 
 
 async def _highest_term(ledgers: LedgerStore, found: Sequence[LedgerId]) -> int:

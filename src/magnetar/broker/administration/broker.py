@@ -107,12 +107,12 @@ async def check_ready(ledgers: LedgerStore) -> str:
 
 
 @carries_out("brokers.health")
-async def check_broker(service: HealthOwners, broker_id: str | None) -> str:
-    if broker_id not in (None, "", service.broker_id):
+async def check_broker(owners: HealthOwners, broker_id: str | None) -> str:
+    if broker_id not in (None, "", owners.broker_id):
         raise NotFound(f"There is no broker {broker_id}")
-    if service.closing:
+    if owners.closing:
         raise ServiceNotReady("The broker is closing")
-    await check_health(service.catalog, service.broker_id, service.clock)
+    await check_health(owners.catalog, owners.broker_id, owners.clock)
     return "ok"
 
 
@@ -167,12 +167,12 @@ async def get_internal_configuration(config: Configuration) -> Mapping[str, str]
 
 # What is carried
 @carries_out("brokers.namespaces")
-async def get_owned(service: BundleMoves, cluster: str, broker: str) -> Document:
-    if service.bundles is not None:
-        return dict.fromkeys(await _list_owned(service.owner, service.bundles, broker), _OWNED)
-    if broker != service.broker_id:
+async def get_owned(owners: BundleMoves, cluster: str, broker: str) -> Document:
+    if owners.bundles is not None:
+        return dict.fromkeys(await _list_owned(owners.owner, owners.bundles, broker), _OWNED)
+    if broker != owners.broker_id:
         raise NotFound(f"Broker id '{broker}' not found in available brokers.")
-    return {f"{topic.name.namespace}/{bundle}": _OWNED for topic, bundle in await _loaded(service)}
+    return {f"{topic.name.namespace}/{bundle}": _OWNED for topic, bundle in await _loaded(owners)}
 
 
 async def _list_owned(owner: Owner, bundles: BundleMover | None, broker: str) -> Sequence[str]:
@@ -195,21 +195,21 @@ async def check_backlog_quota(upkeep: Upkeep) -> None:
 
 
 @carries_out("brokers.topic_stats")
-async def get_topic_stats(service: BundleOwners) -> Document:
+async def get_topic_stats(owners: BundleOwners) -> Document:
     stats: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
-    for topic, bundle in await _loaded(service):
+    for topic, bundle in await _loaded(owners):
         domains = stats.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
         domains.setdefault(topic.name.domain.value, {})[topic.name.full] = topic_stats(topic)
     return stats
 
 
-async def _loaded(service: BundleOwners) -> Sequence[tuple[AnyTopic, str]]:
+async def _loaded(owners: BundleOwners) -> Sequence[tuple[AnyTopic, str]]:
     """The loaded topics of namespaces that exist, each with its bundle."""
     found = []
-    for topic in list(service.catalog.topics.values()):
+    for topic in list(owners.catalog.topics.values()):
         namespace = topic.name.namespace
-        if await service.resources.namespaces.get(namespace) is not None:
-            boundaries = await boundaries_of(service, namespace)
+        if await owners.resources.namespaces.get(namespace) is not None:
+            boundaries = await boundaries_of(owners, namespace)
             found.append((topic, bundle_of(topic.name, boundaries)))
     return found
 
@@ -226,29 +226,27 @@ async def get_metrics(catalog: TopicCatalog) -> Sequence[Document]:
 
 
 @carries_out("brokers.load_report")
-async def get_load_report(service: LoadOwners) -> Document:
-    totals: list[dict[str, float]] = [
-        each["metrics"] for each in await get_metrics(service.catalog)
-    ]
+async def get_load_report(owners: LoadOwners) -> Document:
+    totals: list[dict[str, float]] = [each["metrics"] for each in await get_metrics(owners.catalog)]
 
     def total(name: str) -> float:
         return sum(each[name] for each in totals)
 
     return {
-        "brokerId": service.broker_id,
-        "webServiceUrl": service.owner.web_url,
-        "webServiceUrlTls": service.owner.web_url_tls or None,
-        "pulsarServiceUrl": service.owner.service_url,
-        "pulsarServiceUrlTls": service.owner.service_url_tls or None,
+        "brokerId": owners.broker_id,
+        "webServiceUrl": owners.owner.web_url,
+        "webServiceUrlTls": owners.owner.web_url_tls or None,
+        "pulsarServiceUrl": owners.owner.service_url,
+        "pulsarServiceUrlTls": owners.owner.service_url_tls or None,
         "brokerVersionString": __version__,
         "loadReportType": "LocalBrokerData",
-        "startTimestamp": service.started_ms,
-        "lastUpdate": service.clock.now_ms(),
-        "persistentTopicsEnabled": service.config.enablePersistentTopics,
-        "nonPersistentTopicsEnabled": service.config.enableNonPersistentTopics,
+        "startTimestamp": owners.started_ms,
+        "lastUpdate": owners.clock.now_ms(),
+        "persistentTopicsEnabled": owners.config.enablePersistentTopics,
+        "nonPersistentTopicsEnabled": owners.config.enableNonPersistentTopics,
         "protocols": {},
-        "bundles": sorted(await get_owned(service, service.cluster, service.broker_id)),
-        "numTopics": len(service.catalog.topics),
+        "bundles": sorted(await get_owned(owners, owners.cluster, owners.broker_id)),
+        "numTopics": len(owners.catalog.topics),
         "numProducers": int(total("brk_no_of_producers")),
         "numConsumers": int(total("brk_no_of_consumers")),
         "msgRateIn": total("brk_in_rate"),

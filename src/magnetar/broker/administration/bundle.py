@@ -55,16 +55,16 @@ _ALGORITHMS: Final = (
 
 
 @carries_out("namespaces.bundles")
-async def get_bundles(service: BoundaryOwners, namespace: NamespaceName) -> BundlesData:
+async def get_bundles(owners: BoundaryOwners, namespace: NamespaceName) -> BundlesData:
     """A namespace that says nothing of bundles gets as many as the configuration says."""
-    await load_policies(service.resources, namespace)
-    count = service.config.defaultNumberOfNamespaceBundles
-    namespaces = service.resources.namespaces
+    await load_policies(owners.resources, namespace)
+    count = owners.config.defaultNumberOfNamespaceBundles
+    namespaces = owners.resources.namespaces
     return make_bundles(await load_boundaries(namespaces, namespace, count=count))
 
 
-async def boundaries_of(service: BoundaryOwners, namespace: NamespaceName) -> tuple[str, ...]:
-    return (await get_bundles(service, namespace)).boundaries or ()
+async def boundaries_of(owners: BoundaryOwners, namespace: NamespaceName) -> tuple[str, ...]:
+    return (await get_bundles(owners, namespace)).boundaries or ()
 
 
 async def regular_topics(catalog: TopicCatalog, namespace: NamespaceName) -> Sequence[TopicName]:
@@ -73,32 +73,32 @@ async def regular_topics(catalog: TopicCatalog, namespace: NamespaceName) -> Seq
 
 
 async def filter_bundle(
-    service: BoundaryOwners, namespace: NamespaceName, bundle: str | None
+    owners: BoundaryOwners, namespace: NamespaceName, bundle: str | None
 ) -> Callable[[TopicName], bool]:
     """Which topics lie in a bundle; without one, all of the namespace do."""
-    boundaries = await boundaries_of(service, namespace)
+    boundaries = await boundaries_of(owners, namespace)
     if bundle is None:
         return lambda topic: True
     wanted = check_range(namespace, bundle, boundaries)
     return lambda topic: bundle_of(topic, boundaries) == wanted
 
 
-async def find_range(service: BundleOwners, namespace: NamespaceName, bundle: str) -> str:
+async def find_range(owners: BundleOwners, namespace: NamespaceName, bundle: str) -> str:
     """A range that a client names, or LARGEST: that with most topics."""
-    boundaries = await boundaries_of(service, namespace)
+    boundaries = await boundaries_of(owners, namespace)
     if bundle != _LARGEST:
         return check_range(namespace, bundle, boundaries)
     ranges = [
-        bundle_of(each, boundaries) for each in await regular_topics(service.catalog, namespace)
+        bundle_of(each, boundaries) for each in await regular_topics(owners.catalog, namespace)
     ]
     return max(ranges_of(boundaries), key=ranges.count)
 
 
 async def find_bundles(
-    service: BoundaryOwners, namespace: NamespaceName, bundle: str | None
+    owners: BoundaryOwners, namespace: NamespaceName, bundle: str | None
 ) -> tuple[Bundle, ...]:
     """One of a namespace, or all."""
-    boundaries = await boundaries_of(service, namespace)
+    boundaries = await boundaries_of(owners, namespace)
     if bundle is not None:
         return (Bundle(namespace, check_range(namespace, bundle, boundaries)),)
     return tuple(Bundle(namespace, text) for text in ranges_of(boundaries))
@@ -106,11 +106,11 @@ async def find_bundles(
 
 @finds(Regular)
 async def find_regular(
-    service: BundleOwners, namespace: NamespaceName, bundle: str | None
+    owners: BundleOwners, namespace: NamespaceName, bundle: str | None
 ) -> Regular:
-    is_wanted = await filter_bundle(service, namespace, bundle)
+    is_wanted = await filter_bundle(owners, namespace, bundle)
     return tuple(
-        name for name in await regular_topics(service.catalog, namespace) if is_wanted(name)
+        name for name in await regular_topics(owners.catalog, namespace) if is_wanted(name)
     )
 
 
@@ -125,30 +125,30 @@ async def find_scalable(
 
 @carries_out("namespaces.unload", "namespaces.unload_bundle")
 async def unload_topics(
-    service: BundleMoves,
+    owners: BundleMoves,
     namespace: NamespaceName,
     bundle: str | None = None,
     destination: str | None = None,
 ) -> None:
     """Those that are loaded, segments too."""
-    await check_tenant(service.resources, namespace.tenant)
-    if service.bundles is not None:
-        bundles = await find_bundles(service, namespace, bundle)
-        await service.bundles.unload_all(bundles, destination)
+    await check_tenant(owners.resources, namespace.tenant)
+    if owners.bundles is not None:
+        bundles = await find_bundles(owners, namespace, bundle)
+        await owners.bundles.unload_all(bundles, destination)
         return
-    if destination not in (None, service.broker_id):
+    if destination not in (None, owners.broker_id):
         raise PreconditionFailed(f"There is no broker {destination} to move the bundle to")
-    is_wanted = await filter_bundle(service, namespace, bundle)
-    topics = service.catalog.topics.values()
+    is_wanted = await filter_bundle(owners, namespace, bundle)
+    topics = owners.catalog.topics.values()
     loaded = [topic.name for topic in topics if topic.name.namespace == namespace]
     for name in filter(is_wanted, loaded):
         with suppress(TopicNotFound):
-            await service.catalog.unload_topic(name)
+            await owners.catalog.unload_topic(name)
 
 
 @carries_out("namespaces.split_bundle")
 async def split_bundle(
-    service: BundleMoves,
+    owners: BundleMoves,
     namespace: NamespaceName,
     bundle: str,
     unload: bool,
@@ -161,14 +161,14 @@ async def split_bundle(
             "Unsupported namespace bundle split algorithm, supported algorithms are"
             f" [{', '.join(_ALGORITHMS)}]"
         )
-    wanted = await find_range(service, namespace, bundle)
+    wanted = await find_range(owners, namespace, bundle)
     cuts = _parse_positions(positions or ()) if algorithm == _BY_POSITION else ()
-    if service.bundles is not None:
-        cuts = cuts or (await _plan_cut(service.catalog, Bundle(namespace, wanted), algorithm),)
-        await service.bundles.split(Bundle(namespace, wanted), cuts, unload=unload)
+    if owners.bundles is not None:
+        cuts = cuts or (await _plan_cut(owners.catalog, Bundle(namespace, wanted), algorithm),)
+        await owners.bundles.split(Bundle(namespace, wanted), cuts, unload=unload)
         return
     if unload:
-        await unload_topics(service, namespace, wanted)
+        await unload_topics(owners, namespace, wanted)
 
     def change(local: LocalPolicies) -> LocalPolicies:
         present = local.bundles
@@ -181,7 +181,7 @@ async def split_bundle(
         )
         return replace(local, bundles=make_bundles(boundaries))
 
-    await service.resources.namespaces.update_local(namespace, change)
+    await owners.resources.namespaces.update_local(namespace, change)
 
 
 class TopicHashPositions(Struct):
@@ -260,14 +260,14 @@ async def clear_backlog(
 
 @carries_out("namespaces.unsubscribe")
 async def unsubscribe(
-    service: TopicSettings,
+    owners: TopicSettings,
     parts: TopicParts,
     namespace: NamespaceName,
     subscription: str,
     bundle: str | None,
 ) -> None:
-    await check_tenant(service.resources, namespace.tenant)
-    for name in await find_regular(service, namespace, bundle):
+    await check_tenant(owners.resources, namespace.tenant)
+    for name in await find_regular(owners, namespace, bundle):
         await parts.at(name).unsubscribe(subscription)
-    for topic in await find_scalable(service.scalable, namespace, bundle):
-        await service.scalable.controls.at(topic).unsubscribe(subscription)
+    for topic in await find_scalable(owners.scalable, namespace, bundle):
+        await owners.scalable.controls.at(topic).unsubscribe(subscription)

@@ -39,20 +39,20 @@ async def get_policy(resources: Resources, cluster: str, policy: str) -> Isolati
 
 @carries_out("clusters.set_isolation_policy")
 async def set_policy(
-    service: IsolationOwners, cluster: str, policy: str, data: IsolationPolicy
+    owners: IsolationOwners, cluster: str, policy: str, data: IsolationPolicy
 ) -> None:
-    await _require(service.resources, cluster)
+    await _require(owners.resources, cluster)
     check_isolation(data)
-    before = await service.resources.isolation.update(cluster, policy, data)
-    if cluster != service.cluster or service.bundles is None:
+    before = await owners.resources.isolation.update(cluster, policy, data)
+    if cluster != owners.cluster or owners.bundles is None:
         return
-    for tenant in await service.resources.tenants.list():
-        namespaces = await service.resources.namespaces.list(tenant)
+    for tenant in await owners.resources.tenants.list():
+        namespaces = await owners.resources.namespaces.list(tenant)
         for namespace in plan_unload(before, data, namespaces):
-            for bundle in await find_bundles(service, namespace, None):
+            for bundle in await find_bundles(owners, namespace, None):
                 # Chosen here, where the policy is known; their owners learn of it a little later.
-                target = await service.bundles.ownership.choose(bundle)
-                await service.bundles.unload(bundle, target)
+                target = await owners.bundles.ownership.choose(bundle)
+                await owners.bundles.unload(bundle, target)
 
 
 @carries_out("clusters.delete_isolation_policy")

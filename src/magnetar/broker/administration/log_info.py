@@ -16,8 +16,8 @@ from magnetar.model.stored_log import Offload
 from magnetar.wire.storage import decode_cursor, decode_log
 
 
-async def describe_log(service: LogOwners, topic: TopicName) -> Document:
-    store, path = service.store, await service.tree.path_of(topic)
+async def describe_log(owners: LogOwners, topic: TopicName) -> Document:
+    store, path = owners.store, await owners.tree.path_of(topic)
     record = await store.get(path) if topic.is_persistent else None
     if record is None:
         raise TopicNotFound(f"Topic {topic} not found")

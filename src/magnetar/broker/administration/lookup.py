@@ -21,14 +21,14 @@ from magnetar.rules.bundle import Bundle, bundle_of
 
 @carries_out("topics.lookup")
 async def find_broker(
-    service: LookupOwners, topic: TopicName, listener_name: str | None = None
+    owners: LookupOwners, topic: TopicName, listener_name: str | None = None
 ) -> Mapping[str, str]:
     """Of a scalable topic any broker: its layout session finds out whether it exists."""
-    await check_namespace(service.resources, topic.namespace)
-    await service.scalable.guard.check_regular_name(topic)
-    if topic.domain is TopicDomain.PERSISTENT and not await _may_serve(service, topic):
+    await check_namespace(owners.resources, topic.namespace)
+    await owners.scalable.guard.check_regular_name(topic)
+    if topic.domain is TopicDomain.PERSISTENT and not await _may_serve(owners, topic):
         raise TopicNotFound(f"Topic not found {topic}")
-    owner = await service.ownership.owner_of(topic)
+    owner = await owners.ownership.owner_of(topic)
     address = owner.address_of(listener_name or "")
     # C++ clients insist on brokerUrl, though under TLS they use the other one.
     url = address.url or address.url_tls
@@ -51,25 +51,25 @@ async def _may_serve(owners: TopicOwners, topic: TopicName) -> bool:
 
 
 @carries_out("topics.bundle_range")
-async def find_bundle(service: BoundaryOwners, topic: TopicName) -> str:
-    await check_namespace(service.resources, topic.namespace)
-    return bundle_of(topic, await boundaries_of(service, topic.namespace))
+async def find_bundle(owners: BoundaryOwners, topic: TopicName) -> str:
+    await check_namespace(owners.resources, topic.namespace)
+    return bundle_of(topic, await boundaries_of(owners, topic.namespace))
 
 
 async def find_namespace_owner(
-    service: BundleMoves, namespace: NamespaceName, bundle: str | None
+    owners: BundleMoves, namespace: NamespaceName, bundle: str | None
 ) -> Owner:
     """The broker that can do something with the topics of a namespace, or of one bundle: where
     bundles have owners of their own, this one sees to it that the others do their part.
     """
-    if service.bundles is None:
+    if owners.bundles is None:
         any_topic = TopicName(TopicDomain.PERSISTENT, namespace, "any")
-        return await service.ownership.owner_of(any_topic)
-    if bundle is None or await service.resources.namespaces.get(namespace) is None:
-        return service.owner
-    wanted = await find_range(service, namespace, bundle)
-    owner = await service.bundles.ownership.find_owner(Bundle(namespace, wanted))
-    return service.owner if owner is None else owner
+        return await owners.ownership.owner_of(any_topic)
+    if bundle is None or await owners.resources.namespaces.get(namespace) is None:
+        return owners.owner
+    wanted = await find_range(owners, namespace, bundle)
+    owner = await owners.bundles.ownership.find_owner(Bundle(namespace, wanted))
+    return owners.owner if owner is None else owner
 
 
 def web_url_of(owner: Owner, *, tls: bool) -> str | None:

@@ -77,23 +77,23 @@ class StoredMessages(Protocol):
 
 
 class LocalMessages:
-    def __init__(self, service: MessageOwners, topic: TopicName) -> None:
-        self._service = service
+    def __init__(self, owners: MessageOwners, topic: TopicName) -> None:
+        self._owners = owners
         self._topic = topic
 
     async def browse(self, start: Start, key: str, count: int) -> dict[str, Any]:
-        live = await find_persistent(self._service, self._topic, _WHAT)
-        return await _browse(self._service.schemas, live, start, key=key, count=count)
+        live = await find_persistent(self._owners, self._topic, _WHAT)
+        return await _browse(self._owners.schemas, live, start, key=key, count=count)
 
     async def publish(self, message: Published) -> dict[str, Any]:
-        service = self._service
+        owners = self._owners
         live = await self._find_writable()
-        stored = await service.schemas.get_latest(self._topic)
+        stored = await owners.schemas.get_latest(self._topic)
         schema = None if stored is None else stored.schema
         metadata = MessageMetadata(
-            producer_name=service.next_producer_name(),
+            producer_name=owners.next_producer_name(),
             sequence_id=0,
-            publish_time=service.clock.now_ms(),
+            publish_time=owners.clock.now_ms(),
         )
         if stored is not None:
             metadata.schema_version = encode_version(stored.version)
@@ -107,12 +107,12 @@ class LocalMessages:
         _check_size(live, entry)
         position = await live.log.append_entry(entry)
         live.rate_in.add(1, len(entry))
-        live.last_publish_ms = service.clock.now_ms()
+        live.last_publish_ms = owners.clock.now_ms()
         return {"topic": live.name.full, "position": str(position)}
 
     async def _find_writable(self) -> PersistentTopic:
         """The topic, if it would take a producer's message now."""
-        live = await self._service.attach_topic(self._topic, may_create=False)
+        live = await self._owners.attach_topic(self._topic, may_create=False)
         if not isinstance(live, PersistentTopic):
             raise NotAllowed("Only topics that keep their messages take one by hand")
         if live.termination.is_under_way or live.termination.is_over:
@@ -126,8 +126,8 @@ class LocalMessages:
         return live
 
 
-def find_logs(service: MessageOwners) -> OwnerPort[StoredMessages]:
-    return OwnerPort(service.calls, StoredMessages, partial(LocalMessages, service))
+def find_logs(owners: MessageOwners) -> OwnerPort[StoredMessages]:
+    return OwnerPort(owners.calls, StoredMessages, partial(LocalMessages, owners))
 
 
 async def browse(

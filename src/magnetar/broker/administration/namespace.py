@@ -72,23 +72,23 @@ async def get_namespace(policies: Policies, local: LocalPolicies) -> Policies:
 
 @carries_out("namespaces.create")
 async def create_namespace(
-    service: NamespaceOwners, namespace: NamespaceName, policies: Policies | None
+    owners: NamespaceOwners, namespace: NamespaceName, policies: Policies | None
 ) -> None:
-    await check_tenant(service.resources, namespace.tenant)
+    await check_tenant(owners.resources, namespace.tenant)
     asked = policies if policies is not None else Policies()
-    config, namespaces = service.config, service.resources.namespaces
+    config, namespaces = owners.config, owners.resources.namespaces
     check_policies(asked, plan_context(config))
     if namespace == SYSTEM_NAMESPACE and (asked.numberOfTopicBuckets or 1) > 1:
         raise PreconditionFailed(
             f"Invalid value for numberOfTopicBuckets: {namespace} holds the brokers' own topics,"
             " which all brokers find without asking for its policies"
         )
-    if service.ledgers.is_apache_readable and (asked.numberOfTopicBuckets or 1) > 1:
+    if owners.ledgers.is_apache_readable and (asked.numberOfTopicBuckets or 1) > 1:
         raise PreconditionFailed(
             "Invalid value for numberOfTopicBuckets: with ledgers that brokers share there is one"
             " bucket, for Apache Pulsar knows no others"
         )
-    clusters = await _check_clusters(service, namespace, asked)
+    clusters = await _check_clusters(owners, namespace, asked)
     bundles = plan_bundles(asked.bundles, config.defaultNumberOfNamespaceBundles)
     present = await namespaces.get(namespace)
     if present is not None:
@@ -105,12 +105,12 @@ async def create_namespace(
 
 
 async def _check_clusters(
-    service: NamespaceOwners, namespace: NamespaceName, asked: Policies
+    owners: NamespaceOwners, namespace: NamespaceName, asked: Policies
 ) -> tuple[str, ...]:
-    tenant = await service.resources.tenants.get(namespace.tenant)
+    tenant = await owners.resources.tenants.get(namespace.tenant)
     assert tenant is not None, "the caller looked"
     if not asked.replication_clusters:
-        return (service.cluster,)
+        return (owners.cluster,)
     for cluster in asked.replication_clusters:
         if cluster not in tenant.allowedClusters:
             raise Forbidden(
@@ -138,21 +138,21 @@ async def rebucket(policies: Policies, topic_buckets: int) -> None:
 
 @carries_out("namespaces.delete")
 async def delete_namespace(
-    service: NamespaceContents, namespace: NamespaceName, force: bool
+    owners: NamespaceContents, namespace: NamespaceName, force: bool
 ) -> None:
-    if force and not service.config.forceDeleteNamespaceAllowed:
+    if force and not owners.config.forceDeleteNamespaceAllowed:
         raise MethodNotAllowed("Broker doesn't allow forced deletion of namespaces")
-    await remove_namespace(service, namespace, force=force)
+    await remove_namespace(owners, namespace, force=force)
 
 
 async def remove_namespace(
-    service: NamespaceContents, namespace: NamespaceName, *, force: bool
+    owners: NamespaceContents, namespace: NamespaceName, *, force: bool
 ) -> None:
     """Mark, then empty, then forget: after the mark there is only forward.
 
     Each round deletes what is found; a topic that came to be meanwhile costs another round.
     """
-    namespaces = service.resources.namespaces
+    namespaces = owners.resources.namespaces
     policies = await namespaces.get(namespace)
     if policies is None:
         raise NamespaceNotFound(f"Namespace {namespace} does not exist.")
@@ -160,24 +160,24 @@ async def remove_namespace(
         raise PreconditionFailed(
             "Cannot delete the namespace; it is still replicated to more than one cluster"
         )
-    topics = await _all_topics(service, namespace)
-    if not force and await _has_user_topics(service.resources, namespace, topics):
+    topics = await _all_topics(owners, namespace)
+    if not force and await _has_user_topics(owners.resources, namespace, topics):
         raise Conflict("Cannot delete non empty namespace")
     await namespaces.update(namespace, lambda each: replace(each, deleted=True))
-    if service.bundles is not None:
-        await service.bundles.gather(await find_bundles(service, namespace, None))
+    if owners.bundles is not None:
+        await owners.bundles.gather(await find_bundles(owners, namespace, None))
     for _ in range(_ROUNDS_MAX):
-        await _delete_topics(service, topics)
-        await service.resources.partitioned.delete_all(namespace)
-        topics = await _all_topics(service, namespace)
-        if not topics and await service.tree.clear(namespace):
+        await _delete_topics(owners, topics)
+        await owners.resources.partitioned.delete_all(namespace)
+        topics = await _all_topics(owners, namespace)
+        if not topics and await owners.tree.clear(namespace):
             break
     else:
         raise Conflict(f"Topics keep coming to be in {namespace}")
-    await service.policies.delete_namespace(namespace)
-    if service.bundles is not None:
-        await service.bundles.forget(namespace)
-    await service.store.delete_recursive(f"/namespace/{namespace}")
+    await owners.policies.delete_namespace(namespace)
+    if owners.bundles is not None:
+        await owners.bundles.forget(namespace)
+    await owners.store.delete_recursive(f"/namespace/{namespace}")
     await namespaces.delete(namespace)
 
 
@@ -198,15 +198,15 @@ async def _has_user_topics(
     return False
 
 
-async def _delete_topics(service: TopicTraces, topics: Sequence[TopicName]) -> None:
+async def _delete_topics(owners: TopicTraces, topics: Sequence[TopicName]) -> None:
     async def delete_one(topic: TopicName) -> None:
-        owner = service.scalable if topic.domain is TopicDomain.TOPIC else service.catalog
+        owner = owners.scalable if topic.domain is TopicDomain.TOPIC else owners.catalog
         with suppress(TopicNotFound):
             await owner.delete_topic(topic, force=True)
 
     await together(map(delete_one, topics))
     for base in sorted({topic.base.full for topic in topics}):
-        await service.schemas.delete_storage(parse_stored_topic(base))
+        await owners.schemas.delete_storage(parse_stored_topic(base))
 
 
 # Properties

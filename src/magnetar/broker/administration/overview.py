@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from magnetar import __version__
+from magnetar.broker.administration.port import ProcessOwners, ViewOwners
 from magnetar.broker.administration.registry import Document
 from magnetar.broker.administration.sight import Sight
 from magnetar.broker.administration.topic_table import (
@@ -23,7 +24,6 @@ from magnetar.broker.bundle_ownership import BundleOwnership
 from magnetar.broker.connection import Connection, Connections
 from magnetar.broker.exposition import resident_bytes
 from magnetar.broker.other_broker import OtherBrokers
-from magnetar.broker.service import Service
 from magnetar.rules.client_kind import may_be_scalable
 from magnetar.runtime.configuration import Configuration, dynamic_names
 from magnetar.runtime.key import Use, format_value, load_keys
@@ -41,48 +41,48 @@ class BrokerView(Protocol):
 
 
 class LocalView:
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, owners: ProcessOwners) -> None:
+        self._owners = owners
 
     async def topics(self, sight: Sight) -> tuple[Loaded, ...]:
-        return await load_loaded(self._service.catalog, sight)
+        return await load_loaded(self._owners.catalog, sight)
 
     async def process(self) -> dict[str, Any]:
-        service = self._service
+        owners = self._owners
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        counters = dict(service.ledgers.counters())
+        counters = dict(owners.ledgers.counters())
         return {
-            "atMs": service.clock.now_ms(),
-            "startedMs": service.started_ms,
-            "trouble": service.ledgers.trouble or "",
-            "connections": len(service.connections),
+            "atMs": owners.clock.now_ms(),
+            "startedMs": owners.started_ms,
+            "trouble": owners.ledgers.trouble or "",
+            "connections": len(owners.connections),
             "cpuSeconds": usage.ru_utime + usage.ru_stime,
             "residentBytes": resident_bytes(usage),
-            "loopLooks": service.watchdog.looks,
-            "loopHeldSeconds": service.watchdog.held_sum_s,
-            "loopHeldLongestSeconds": service.watchdog.held_longest_s,
-            "queuedBytes": service.ledgers.queued_bytes,
-            "unsyncedBytes": service.connections.unsynced_bytes,
-            "migrations": {key.value: n for key, n in service.scalable.migrations.outcomes.items()},
-            "legacyRefusals": dict(service.scalable.refusals.counts),
+            "loopLooks": owners.watchdog.looks,
+            "loopHeldSeconds": owners.watchdog.held_sum_s,
+            "loopHeldLongestSeconds": owners.watchdog.held_longest_s,
+            "queuedBytes": owners.ledgers.queued_bytes,
+            "unsyncedBytes": owners.connections.unsynced_bytes,
+            "migrations": {key.value: n for key, n in owners.scalable.migrations.outcomes.items()},
+            "legacyRefusals": dict(owners.scalable.refusals.counts),
             **counters.pop("", {}),
             "bookies": counters,
         }
 
     async def clients(self) -> tuple[dict[str, Any], ...]:
-        return tuple(_describe_clients(self._service.connections))
+        return tuple(_describe_clients(self._owners.connections))
 
 
 class BrokerViews:
     """What all brokers show; those that do not answer show nothing."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._here: BrokerView = LocalView(service)
-        service.calls.offer(BrokerView, lambda topic: self._here)
+    def __init__(self, owners: ViewOwners) -> None:
+        self._owners = owners
+        self._here: BrokerView = LocalView(owners)
+        owners.calls.offer(BrokerView, lambda topic: self._here)
         self._others = (
-            OtherBrokers(service.calls, service.ownership, clock=service.clock)
-            if isinstance(service.ownership, BundleOwnership)
+            OtherBrokers(owners.calls, owners.ownership, clock=owners.clock)
+            if isinstance(owners.ownership, BundleOwnership)
             else None
         )
 
@@ -90,16 +90,16 @@ class BrokerViews:
         found = await self._ask(BrokerView.topics, sight)
         return merge_loaded(each for each in found.values() if each is not None)
 
-    async def overview(self, sight: Sight) -> Document:
+    async def overview(self, sight: Sight, *, cluster: str) -> Document:
         """Of the brokers themselves only what a super-user asks; of topics what the caller sees."""
-        service = self._service
+        owners = self._owners
         total, busiest = sum_topics(await self.topics(sight))
         found: dict[str, object] = {
-            "atMs": service.clock.now_ms(),
+            "atMs": owners.clock.now_ms(),
             "version": __version__,
-            "cluster": service.cluster,
-            "brokerId": service.broker_id,
-            "startedMs": service.started_ms,
+            "cluster": cluster,
+            "brokerId": owners.broker_id,
+            "startedMs": owners.started_ms,
             "topics": total,
             "busiest": busiest,
         }
@@ -123,7 +123,7 @@ class BrokerViews:
         own: R = await getattr(self._here, method.__name__)(*args, **kwargs)
         others = self._others
         asked = {} if others is None else await others.ask(method, self._here, *args, **kwargs)
-        return {self._service.broker_id: own, **asked}
+        return {self._owners.broker_id: own, **asked}
 
 
 def _describe_clients(connections: Connections) -> Iterator[dict[str, Any]]:

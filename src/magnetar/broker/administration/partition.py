@@ -77,18 +77,18 @@ async def list_partitioned(
 # Making and removing
 @carries_out("topics.create_partitioned")
 async def create_partitioned(
-    service: TopicSettings, parts: TopicParts, topic: TopicName, partitions: int | PartitionCount
+    owners: TopicSettings, parts: TopicParts, topic: TopicName, partitions: int | PartitionCount
 ) -> None:
     _check_base(topic)
     if is_system_topic(topic):
         raise BadRequest(f"Create topic {topic} is not allowed: the name is the system's")
-    await check_namespace(service.resources, topic.namespace)
+    await check_namespace(owners.resources, topic.namespace)
     asked = _read_count(partitions)
     count = asked.partitions
-    check_partitions(count, partitions_max=_limit(service.config))
-    await check_new(service, topic)
-    await _check_limit(service, topic, count)
-    await service.resources.partitioned.create(topic, count, asked.properties)
+    check_partitions(count, partitions_max=_limit(owners.config))
+    await check_new(owners, topic)
+    await _check_limit(owners, topic, count)
+    await owners.resources.partitioned.create(topic, count, asked.properties)
     await _create_missing(parts, [topic.partition(index) for index in range(count)])
 
 
@@ -124,7 +124,7 @@ async def create_missed_partitions(
 
 @carries_out("topics.update_partitioned")
 async def update_partitioned(
-    service: TopicSettings,
+    owners: TopicSettings,
     parts: TopicParts,
     topic: TopicName,
     partitions: int | PartitionCount,
@@ -136,24 +136,24 @@ async def update_partitioned(
     subscription.
     """
     _check_base(topic)
-    await service.scalable.migrations.check_regular(topic)
+    await owners.scalable.migrations.check_regular(topic)
     count = _read_count(partitions).partitions
     refusal = Conflict(f"Topic {topic} is not the partitioned topic.")
-    metadata = await _require(service.resources, topic, refusal)
+    metadata = await _require(owners.resources, topic, refusal)
     if count < metadata.partitions:
         raise Unprocessable(
             f"Desired partitions {count} can't be less than the current partitions"
             f" {metadata.partitions}."
         )
-    if count > _limit(service.config):
-        raise Unprocessable(f"Desired partitions {count} can't be above {_limit(service.config)}.")
+    if count > _limit(owners.config):
+        raise Unprocessable(f"Desired partitions {count} can't be above {_limit(owners.config)}.")
     if count == metadata.partitions:
         return
-    await _check_limit(service, topic, count - metadata.partitions)
+    await _check_limit(owners, topic, count - metadata.partitions)
     new = [topic.partition(index) for index in range(metadata.partitions, count)]
     if topic.is_persistent:
-        await _make_new(service.catalog, parts, topic, new, force=force)
-    await service.resources.partitioned.update(
+        await _make_new(owners.catalog, parts, topic, new, force=force)
+    await owners.resources.partitioned.update(
         topic, lambda each: replace(each, partitions=max(each.partitions, count))
     )
 
@@ -187,18 +187,18 @@ async def get_partitioned_metadata(
 
 @carries_out("topics.delete_partitioned")
 async def delete_partitioned(
-    service: TopicTraces, parts: TopicParts, topic: TopicName, force: bool = False
+    owners: TopicTraces, parts: TopicParts, topic: TopicName, force: bool = False
 ) -> None:
     _check_base(topic)
-    await service.scalable.migrations.check_regular(topic)
-    if await service.resources.partitioned.get(topic) is None:
-        if await service.catalog.topic_exists(topic):
+    await owners.scalable.migrations.check_regular(topic)
+    if await owners.resources.partitioned.get(topic) is None:
+        if await owners.catalog.topic_exists(topic):
             raise Conflict(
                 f"{topic} is a non-partitioned topic. Instead of calling"
                 " delete-partitioned-topic please call delete."
             )
         raise TopicNotFound(f"Topic {topic} not found.")
-    names = await existing_parts(service, topic)
+    names = await existing_parts(owners, topic)
     if not force:
         for name in names:
             await parts.at(name).check_unused()
@@ -208,8 +208,8 @@ async def delete_partitioned(
             await parts.at(name).delete(force)
 
     await together(map(delete_one, names))
-    await service.resources.partitioned.delete(topic)
-    await forget_topic(service, topic)
+    await owners.resources.partitioned.delete(topic)
+    await forget_topic(owners, topic)
 
 
 # Looking

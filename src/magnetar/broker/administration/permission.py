@@ -53,10 +53,10 @@ async def revoke_on_namespace(store: Store, role: str) -> None:
 
 # One topic
 @carries_out("topics.permissions")
-async def topic_permissions(service: TopicSettings, topic: TopicName) -> _Actions:
+async def topic_permissions(owners: TopicSettings, topic: TopicName) -> _Actions:
     """What is granted on the namespace and on the topic, together."""
-    await _names_of(service, topic)
-    auth = (await load_policies(service.resources, topic.namespace)).auth_policies
+    await _names_of(owners, topic)
+    auth = (await load_policies(owners.resources, topic.namespace)).auth_policies
     found: dict[str, tuple[AuthAction, ...]] = dict(auth.namespace_auth)
     for source in reaching_names(topic):
         for role, actions in auth.destination_auth.get(source, {}).items():
@@ -66,39 +66,39 @@ async def topic_permissions(service: TopicSettings, topic: TopicName) -> _Action
 
 @carries_out("topics.grant")
 async def grant_on_topic(
-    service: TopicSettings, topic: TopicName, role: str, actions: list[AuthAction]
+    owners: TopicSettings, topic: TopicName, role: str, actions: list[AuthAction]
 ) -> None:
-    await grant_on_topics(service, [TopicGrant(topic=topic.full, role=role, actions=actions)])
+    await grant_on_topics(owners, [TopicGrant(topic=topic.full, role=role, actions=actions)])
 
 
 @carries_out("topics.revoke")
-async def revoke_on_topic(service: TopicSettings, topic: TopicName, role: str) -> None:
-    await revoke_on_topics(service, [TopicRevocation(topic=topic.full, role=role)])
+async def revoke_on_topic(owners: TopicSettings, topic: TopicName, role: str) -> None:
+    await revoke_on_topics(owners, [TopicRevocation(topic=topic.full, role=role)])
 
 
 @carries_out("namespaces.grant_on_topics")
-async def grant_on_topics(service: TopicSettings, grants: list[TopicGrant]) -> None:
+async def grant_on_topics(owners: TopicSettings, grants: list[TopicGrant]) -> None:
     """All topics must exist; the grants in one namespace come into force together."""
     wanted: dict[NamespaceName, list[tuple[str, TopicGrant]]] = {}
     for grant in grants:
         topic = parse_topic(grant.topic)
-        names = await _names_of(service, topic)
+        names = await _names_of(owners, topic)
         wanted.setdefault(topic.namespace, []).extend((name, grant) for name in names)
     for namespace, rows in wanted.items():
         change = _changing(partial(grant_rules.grant_on_topics, rows))
-        await store_policies(service.resources, namespace, change)
+        await store_policies(owners.resources, namespace, change)
 
 
 @carries_out("namespaces.revoke_on_topics")
-async def revoke_on_topics(service: TopicSettings, revocations: list[TopicRevocation]) -> None:
+async def revoke_on_topics(owners: TopicSettings, revocations: list[TopicRevocation]) -> None:
     wanted: dict[NamespaceName, list[tuple[TopicName, str]]] = {}
     for revocation in revocations:
         topic = parse_topic(revocation.topic)
-        await _names_of(service, topic)
+        await _names_of(owners, topic)
         wanted.setdefault(topic.namespace, []).append((topic, revocation.role))
     for namespace, rows in wanted.items():
         change = _changing(partial(grant_rules.revoke_on_topics, rows))
-        await store_policies(service.resources, namespace, change)
+        await store_policies(owners.resources, namespace, change)
 
 
 async def forget_permissions(resources: Resources, topic: TopicName) -> None:
@@ -133,16 +133,16 @@ def _changing(change: _Change) -> Change:
     return lambda policies: replace(policies, auth_policies=change(policies.auth_policies))
 
 
-async def _names_of(service: TopicSettings, topic: TopicName) -> Sequence[str]:
+async def _names_of(owners: TopicSettings, topic: TopicName) -> Sequence[str]:
     """The topic, and every partition when it has some; it must exist, regular or scalable."""
-    if topic.is_persistent and await service.scalable.records.get(topic) is not None:
+    if topic.is_persistent and await owners.scalable.records.get(topic) is not None:
         return [topic.full]
-    metadata = await service.resources.partitioned.get(topic)
+    metadata = await owners.resources.partitioned.get(topic)
     if metadata is not None:
         partitions = (topic.partition(index) for index in range(metadata.partitions))
         return [topic.full, *(each.full for each in partitions)]
-    if service.config.allowAclChangesOnNonExistentTopics:
+    if owners.config.allowAclChangesOnNonExistentTopics:
         return [topic.full]
-    if topic.domain is TopicDomain.TOPIC or not await service.catalog.topic_exists(topic):
+    if topic.domain is TopicDomain.TOPIC or not await owners.catalog.topic_exists(topic):
         raise TopicNotFound(f"Topic {topic} not found")
     return [topic.full]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
 from magnetar.broker.administration.port import PolicySettings
 from magnetar.broker.administration.record import check_tenant, load_policies, store_policies
@@ -42,8 +42,9 @@ def policy_functions(
 
 def _typed(function: Function, policy: AnyPolicy, level: Level, at: At) -> Function:
     """Say what the row's values are; a write without one may mean something."""
-    kinds: dict[str, Any] = dict(function.__annotations__)
-    is_get = kinds["return"] == "object"
+    kinds = get_type_hints(function)
+    del kinds["owners"]
+    is_get = kinds["return"] is object
     kind = value_type(policy, level, all_keys=is_get)
     is_required = at.bodyless is None if level is Level.TOPIC else bool(at.missing)
     if "value" in kinds:
@@ -60,23 +61,21 @@ def _typed(function: Function, policy: AnyPolicy, level: Level, at: At) -> Funct
 def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
     level = Level.NAMESPACE
 
-    async def get(service: PolicySettings, namespace: NamespaceName) -> object:
-        record = await load_policies(service.resources, namespace)
-        value = read_value(policy, level, record, find_slot(policy, level, service.cluster))
+    async def get(owners: PolicySettings, namespace: NamespaceName) -> object:
+        record = await load_policies(owners.resources, namespace)
+        value = read_value(policy, level, record, find_slot(policy, level, owners.cluster))
         if value is None and at.unset_by_broker:
-            return read_broker_value(policy, service.config)
+            return read_broker_value(policy, owners.config)
         return at.unset if value is None else value
 
-    async def store(
-        service: PolicySettings, namespace: NamespaceName, value: Any, key: str
-    ) -> None:
-        slot = find_slot(policy, level, service.cluster, key)
+    async def store(owners: PolicySettings, namespace: NamespaceName, value: Any, key: str) -> None:
+        slot = find_slot(policy, level, owners.cluster, key)
         if policy is CLUSTERS:
-            await _check_clusters(service.resources, namespace, value)
+            await _check_clusters(owners.resources, namespace, value)
 
         def change(record: Policies) -> Policies:
             if value is not None:
-                context = plan_context(service.config)._replace(
+                context = plan_context(owners.config)._replace(
                     quotas=tuple(record.backlog_quota_map.values()),
                     retention=record.retention_policies,
                     replication_clusters=record.replication_clusters,
@@ -85,15 +84,15 @@ def _of_namespace(policy: AnyPolicy, at: At) -> tuple[Function, Function, Functi
                 check_value(policy, value, context)
             return apply_value(policy, level, record, value, slot)
 
-        await store_policies(service.resources, namespace, change)
+        await store_policies(owners.resources, namespace, change)
 
     async def set_(
-        service: PolicySettings, namespace: NamespaceName, value: Any, key: str = ""
+        owners: PolicySettings, namespace: NamespaceName, value: Any, key: str = ""
     ) -> None:
-        await store(service, namespace, at.bodyless if value is None else value, key)
+        await store(owners, namespace, at.bodyless if value is None else value, key)
 
-    async def remove(service: PolicySettings, namespace: NamespaceName, key: str = "") -> None:
-        await store(service, namespace, None, key)
+    async def remove(owners: PolicySettings, namespace: NamespaceName, key: str = "") -> None:
+        await store(owners, namespace, None, key)
 
     return get, set_, remove
 
@@ -128,66 +127,66 @@ def _of_topic(policy: AnyPolicy, at: At) -> tuple[Function, Function, Function]:
     level = Level.TOPIC
 
     async def get(
-        service: PolicySettings, topic: TopicName, applied: bool, is_global: bool, key: str = ""
+        owners: PolicySettings, topic: TopicName, applied: bool, is_global: bool, key: str = ""
     ) -> object:
-        await _check(service, topic)
+        await _check(owners, topic)
         if applied:
-            record = await service.policies.get_applied(topic)
+            record = await owners.policies.get_applied(topic)
         else:
-            record = await service.policies.get(topic, is_global=is_global) or TopicPolicies()
+            record = await owners.policies.get(topic, is_global=is_global) or TopicPolicies()
         value = read_value(
-            policy, level, record, find_slot(policy, level, service.cluster, key or None)
+            policy, level, record, find_slot(policy, level, owners.cluster, key or None)
         )
         if value is None and applied and at.older:
             return getattr(record, at.older)
         return at.unset if value is None else value
 
     async def store(
-        service: PolicySettings, topic: TopicName, value: Any, is_global: bool, key: str
+        owners: PolicySettings, topic: TopicName, value: Any, is_global: bool, key: str
     ) -> None:
-        slot = find_slot(policy, level, service.cluster, key)
-        await _check(service, topic)
+        slot = find_slot(policy, level, owners.cluster, key)
+        await _check(owners, topic)
         if value is not None:
-            applied = await service.policies.get_applied(topic)
-            context = plan_context(service.config)._replace(
+            applied = await owners.policies.get_applied(topic)
+            context = plan_context(owners.config)._replace(
                 level=level,
                 quotas=tuple(applied.backLogQuotaMap.values()),
                 retention=applied.retentionPolicies,
             )
             check_value(policy, value, context)
             if policy is CLUSTERS:
-                await _check_topic_clusters(service, topic, value, is_global=is_global)
+                await _check_topic_clusters(owners, topic, value, is_global=is_global)
 
         def change(record: TopicPolicies) -> TopicPolicies:
             return apply_value(policy, level, record, value, slot)
 
-        for name in await _policy_names(service.scalable, topic):
-            await service.policies.update(
+        for name in await _policy_names(owners.scalable, topic):
+            await owners.policies.update(
                 name, change, is_global=is_global, skip_if_absent=value is None
             )
 
     async def set_(
-        service: PolicySettings, topic: TopicName, value: Any, is_global: bool, key: str = ""
+        owners: PolicySettings, topic: TopicName, value: Any, is_global: bool, key: str = ""
     ) -> None:
-        await store(service, topic, at.bodyless if value is None else value, is_global, key)
+        await store(owners, topic, at.bodyless if value is None else value, is_global, key)
 
     async def remove(
-        service: PolicySettings, topic: TopicName, is_global: bool, key: str = ""
+        owners: PolicySettings, topic: TopicName, is_global: bool, key: str = ""
     ) -> None:
-        await store(service, topic, None, is_global, key)
+        await store(owners, topic, None, is_global, key)
 
     return get, set_, remove
 
 
 async def _check_topic_clusters(
-    service: PolicySettings, topic: TopicName, clusters: Sequence[str], *, is_global: bool
+    owners: PolicySettings, topic: TopicName, clusters: Sequence[str], *, is_global: bool
 ) -> None:
-    if service.cluster not in clusters and not is_global:
+    if owners.cluster not in clusters and not is_global:
         raise PreconditionFailed(
             "Can not remove local cluster from the local topic-level replication clusters policy"
         )
-    known = await service.resources.clusters.list()
-    allowed = (await load_policies(service.resources, topic.namespace)).replication_clusters
+    known = await owners.resources.clusters.list()
+    allowed = (await load_policies(owners.resources, topic.namespace)).replication_clusters
     for cluster in clusters:
         if cluster not in known:
             raise PreconditionFailed(f"Invalid cluster id: {cluster}")
@@ -216,9 +215,9 @@ async def _policy_names(scalable: ScalableService, topic: TopicName) -> tuple[To
     return (topic,) if origin is None else (topic, parse_topic(origin.topic))
 
 
-async def _check(service: PolicySettings, topic: TopicName) -> None:
-    _check_may_have(service.policies, topic)
-    await check_exists(service, topic)
+async def _check(owners: PolicySettings, topic: TopicName) -> None:
+    _check_may_have(owners.policies, topic)
+    await check_exists(owners, topic)
 
 
 def _check_may_have(policies: PolicyService, topic: TopicName) -> None:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from magnetar.broker.administration.port import PolicyOwners
 from magnetar.broker.administration.registry import Document
-from magnetar.broker.policy import PolicyService
-from magnetar.broker.resource import Resources
 from magnetar.model.document import format_document
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import Policies, TopicPolicies
 from magnetar.operation.policy import AnyPolicy, At, Level, policies_at
 from magnetar.operation.policy_table import POLICIES
 from magnetar.rules.policy_field import find_slot, read_value
-
-
-class PolicyOwners(Protocol):
-    """Port of what says something about a policy."""
-
-    @property
-    def policies(self) -> PolicyService: ...
-    @property
-    def resources(self) -> Resources: ...
-    @property
-    def cluster(self) -> str: ...
 
 
 async def load_origins(owners: PolicyOwners, topic: TopicName) -> Sequence[Document]:

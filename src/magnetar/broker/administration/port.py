@@ -9,115 +9,38 @@ from __future__ import annotations
 from typing import Protocol
 
 from magnetar.broker.activity import Activity
-from magnetar.broker.authorization import Authorization
-from magnetar.broker.broker_call import BrokerCalls
-from magnetar.broker.bundle_mover import BundleMover
-from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.connection import Connections
 from magnetar.broker.handler.topic import TopicSource
-from magnetar.broker.ownership import Owner, Ownership
-from magnetar.broker.policy import PolicyService
-from magnetar.broker.resource import Resources
-from magnetar.broker.scalable.service import ScalableService
-from magnetar.broker.schema import SchemaRegistry
-from magnetar.broker.topic_tree import TopicTree
-from magnetar.broker.transaction.service import TransactionService
-from magnetar.ledger.store import LedgerStore
-from magnetar.metadata.store import MetadataStore
-from magnetar.model.limit import Limits
-from magnetar.runtime.clock import Clock
-from magnetar.runtime.configuration import Configuration
-
-
-class Port(Protocol):
-    """Some of the owners of a broker."""
-
-
-class HasBrokerId(Port, Protocol):
-    @property
-    def broker_id(self) -> str: ...
-
-
-class HasBundles(Port, Protocol):
-    @property
-    def bundles(self) -> BundleMover | None: ...
-
-
-class HasCalls(Port, Protocol):
-    @property
-    def calls(self) -> BrokerCalls: ...
-
-
-class HasCatalog(Port, Protocol):
-    @property
-    def catalog(self) -> TopicCatalog: ...
-
-
-class HasClock(Port, Protocol):
-    @property
-    def clock(self) -> Clock: ...
-
-
-class HasCluster(Port, Protocol):
-    @property
-    def cluster(self) -> str: ...
-
-
-class HasConfiguration(Port, Protocol):
-    @property
-    def config(self) -> Configuration: ...
-
-
-class HasOwner(Port, Protocol):
-    @property
-    def owner(self) -> Owner: ...
-
-
-class HasOwnership(Port, Protocol):
-    @property
-    def ownership(self) -> Ownership: ...
-
-
-class HasPolicies(Port, Protocol):
-    @property
-    def policies(self) -> PolicyService: ...
-
-
-class HasResources(Port, Protocol):
-    @property
-    def resources(self) -> Resources: ...
-
-
-class HasScalable(Port, Protocol):
-    @property
-    def scalable(self) -> ScalableService: ...
-
-
-class HasSchemas(Port, Protocol):
-    @property
-    def schemas(self) -> SchemaRegistry: ...
-
-
-class HasStart(Port, Protocol):
-    @property
-    def started_ms(self) -> int: ...
-
-
-class HasTree(Port, Protocol):
-    @property
-    def store(self) -> MetadataStore: ...
-    @property
-    def tree(self) -> TopicTree: ...
+from magnetar.broker.port import (
+    HasAuthorization,
+    HasBrokerId,
+    HasBundles,
+    HasCalls,
+    HasCatalog,
+    HasClock,
+    HasCluster,
+    HasConfiguration,
+    HasLedgers,
+    HasLimits,
+    HasOwner,
+    HasOwnership,
+    HasPolicies,
+    HasResources,
+    HasScalable,
+    HasSchemas,
+    HasStart,
+    HasTransactions,
+    HasTree,
+    HasWatchdog,
+)
 
 
 class TopicOwners(HasCatalog, HasResources, HasScalable, Protocol):
     """Of what finds a topic by its name: a regular one, a partitioned one, a scalable one."""
 
 
-class SightOwners(HasResources, Protocol):
+class SightOwners(HasAuthorization, HasResources, Protocol):
     """Of what a caller may see."""
-
-    @property
-    def authorization(self) -> Authorization: ...
 
 
 class LogOwners(HasResources, HasTree, Protocol):
@@ -140,11 +63,8 @@ class IsolationOwners(BoundaryOwners, HasBundles, HasCluster, Protocol):
     """Of the brokers that bundles may lie at."""
 
 
-class NamespaceOwners(BoundaryOwners, HasCluster, Protocol):
+class NamespaceOwners(BoundaryOwners, HasCluster, HasLedgers, Protocol):
     """Of what a new namespace is checked against."""
-
-    @property
-    def ledgers(self) -> LedgerStore: ...
 
 
 class TopicSettings(TopicOwners, HasConfiguration, Protocol):
@@ -159,15 +79,16 @@ class NamespaceContents(TopicTraces, HasConfiguration, HasBundles, HasTree, Prot
     """Of everything that goes with a namespace."""
 
 
-class PolicySettings(TopicSettings, HasCluster, HasPolicies, Protocol):
+class PolicyOwners(HasCluster, HasPolicies, HasResources, Protocol):
+    """Of what says something about a policy."""
+
+
+class PolicySettings(TopicSettings, PolicyOwners, Protocol):
     """Of the policies of topics and namespaces."""
 
 
-class PropertyOwners(TopicOwners, Protocol):
+class PropertyOwners(TopicOwners, HasLimits, Protocol):
     """Of topics, and of the limits of their properties."""
-
-    @property
-    def limits(self) -> Limits: ...
 
 
 class LookupOwners(TopicOwners, HasOwnership, Protocol):
@@ -178,11 +99,8 @@ class ListOwners(TopicSettings, HasTree, Protocol):
     """Of the names of topics."""
 
 
-class QueryOwners(TopicOwners, HasCalls, HasClock, HasTree, Protocol):
+class QueryOwners(TopicOwners, HasAuthorization, HasCalls, HasClock, HasTree, Protocol):
     """Of the topics that a query may read."""
-
-    @property
-    def authorization(self) -> Authorization: ...
 
 
 class PeerOwners(TopicOwners, HasCalls, HasClock, Protocol):
@@ -206,11 +124,8 @@ class PartSources(HasCalls, HasCatalog, HasClock, HasOwnership, HasStart, HasTre
     def activity(self) -> Activity: ...
 
 
-class CoordinatorOwners(HasCalls, HasCatalog, HasClock, Protocol):
+class CoordinatorOwners(HasCalls, HasCatalog, HasClock, HasTransactions, Protocol):
     """Of the coordinators of transactions."""
-
-    @property
-    def transactions(self) -> TransactionService: ...
 
 
 class HealthOwners(HasBrokerId, HasCatalog, HasClock, Protocol):
@@ -222,3 +137,14 @@ class HealthOwners(HasBrokerId, HasCatalog, HasClock, Protocol):
 
 class LoadOwners(BundleMoves, HasClock, HasCluster, HasStart, Protocol):
     """Of what a broker reports of its load."""
+
+
+class ProcessOwners(HasCatalog, HasClock, HasLedgers, HasScalable, HasStart, HasWatchdog, Protocol):
+    """Of what a broker shows of its process."""
+
+    @property
+    def connections(self) -> Connections: ...
+
+
+class ViewOwners(ProcessOwners, HasBrokerId, HasCalls, HasOwnership, Protocol):
+    """Of what all brokers show."""

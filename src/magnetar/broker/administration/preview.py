@@ -144,8 +144,8 @@ class LocalMoves:
         return await _preview(live, live.subscriptions[subscription], target)
 
 
-def find_moves(service: PeerOwners) -> OwnerPort[CursorMoves]:
-    return OwnerPort(service.calls, CursorMoves, partial(LocalMoves, service))
+def find_moves(owners: PeerOwners) -> OwnerPort[CursorMoves]:
+    return OwnerPort(owners.calls, CursorMoves, partial(LocalMoves, owners))
 
 
 async def preview_cursor(

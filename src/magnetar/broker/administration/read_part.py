@@ -63,8 +63,8 @@ class ReadParts(Protocol):
 
 
 class LocalReadParts:
-    def __init__(self, service: PartSources) -> None:
-        self._service = service
+    def __init__(self, owners: PartSources) -> None:
+        self._owners = owners
 
     # ------------------------------------------------------------------ what is there
 
@@ -74,13 +74,13 @@ class LocalReadParts:
     async def _look(self, part: PartQuery, hold: str) -> PartState:
         name = parse_stored_topic(part.name)
         try:
-            live = self._service.catalog.find(name)
+            live = self._owners.catalog.find(name)
             if live is None and part.at_ms is None:
                 stored = await self._look_stored(part)
                 if stored is not None:
                     return stored
             if live is None:
-                live = await self._service.catalog.load_topic(name)
+                live = await self._owners.catalog.load_topic(name)
         except TopicNotFound:
             return PartState(part.name, is_missing=True)
         except (NoOwner, ServiceNotReady):
@@ -97,7 +97,7 @@ class LocalReadParts:
 
     async def _look_stored(self, part: PartQuery) -> PartState | None:
         """None for what must be loaded: it may have an open ledger, or transactions."""
-        records = await self._service.tree.records(parse_stored_topic(part.name))
+        records = await self._owners.tree.records(parse_stored_topic(part.name))
         found = await records.load()
         if found is None:
             return PartState(part.name, is_missing=True)
@@ -162,17 +162,17 @@ class LocalReadParts:
 
     async def activity(self, namespaces: tuple[str, ...]) -> str:
         names = (parse_namespace(each) for each in namespaces)
-        counts = [self._service.activity.of(each).count for each in names]
-        return ".".join(map(str, (self._service.started_ms, *counts)))
+        counts = [self._owners.activity.of(each).count for each in names]
+        return ".".join(map(str, (self._owners.started_ms, *counts)))
 
     async def _load(self, name: str) -> PersistentTopic:
         """A query names thousands; of those that are gone no policies are gathered."""
         topic = parse_stored_topic(name)
-        live = self._service.catalog.find(topic)
+        live = self._owners.catalog.find(topic)
         if live is None:
-            if not await self._service.tree.exists(topic):
+            if not await self._owners.tree.exists(topic):
                 raise TopicNotFound(f"Topic {name} not found")
-            live = await self._service.catalog.load_topic(topic)
+            live = await self._owners.catalog.load_topic(topic)
         assert isinstance(live, PersistentTopic), "only what is stored has parts"
         return live
 
@@ -207,11 +207,11 @@ def describe_part(
 class PartOwners:
     """The brokers that own parts; each is asked once about all of its parts."""
 
-    def __init__(self, service: PartSources) -> None:
-        self._ownership = service.ownership
-        self._clock = service.clock
-        self._here: ReadParts = LocalReadParts(service)
-        self._port = OwnerPort(service.calls, ReadParts, lambda _: self._here)
+    def __init__(self, owners: PartSources) -> None:
+        self._ownership = owners.ownership
+        self._clock = owners.clock
+        self._here: ReadParts = LocalReadParts(owners)
+        self._port = OwnerPort(owners.calls, ReadParts, lambda _: self._here)
 
     async def ask(
         self, names: Sequence[str], method: Callable[[ReadParts, Sequence[int]], Awaitable[R]]
@@ -242,5 +242,5 @@ class PartOwners:
 
 
 @finds(PartOwners)
-def find_part_owners(service: PartSources) -> PartOwners:
-    return PartOwners(service)
+def find_part_owners(owners: PartSources) -> PartOwners:
+    return PartOwners(owners)

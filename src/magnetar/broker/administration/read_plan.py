@@ -64,22 +64,24 @@ _OTHERS: Final = "*"
 # What is there
 @carries_out("reads.plan")
 async def plan_read(
-    service: QueryOwners, owners: PartOwners, query: ReadQuery, caller: Caller
+    owners: QueryOwners, part_owners: PartOwners, query: ReadQuery, caller: Caller
 ) -> ReadPlan:
     is_selected = bool(query.topics) or bool(query.namespace)
     if (query.topics and query.namespace) or not (is_selected or query.version):
         raise BadRequest("Give topics or namespace, one of them")
-    if query.version and await _is_unchanged(service.authorization, owners, query.version, caller):
+    if query.version and await _is_unchanged(
+        owners.authorization, part_owners, query.version, caller
+    ):
         return ReadPlan(version=query.version, is_unchanged=True)
     if not is_selected:
         return ReadPlan()
-    layouts = await find_layouts(service, query, caller)
+    layouts = await find_layouts(owners, query, caller)
     layouts = [each for each in layouts if each.key > query.after]
     more = layouts[query.limit - 1].key if len(layouts) > query.limit else ""
     layouts = layouts[: query.limit]
-    version = await _make_version(owners, layouts)  # what comes after it is seen again
+    version = await _make_version(part_owners, layouts)  # what comes after it is seen again
     asked = [_ask_for(query, layout, part) for layout in layouts for part in layout.parts]
-    states = iter(await _look(owners, service.clock, asked, query.hold))
+    states = iter(await _look(part_owners, owners.clock, asked, query.hold))
     topics, missing = [], []
     for layout in layouts:
         seen = list(islice(states, len(layout.parts)))
@@ -87,7 +89,7 @@ async def plan_read(
             missing.append(layout.key)
         else:
             topics.append(
-                _describe(layout, seen, is_held=await _is_held(service.scalable, query, layout))
+                _describe(layout, seen, is_held=await _is_held(owners.scalable, query, layout))
             )
     known = {layout.key for layout in layouts}
     keys = [key_of(parse_topic(name)) for name in query.topics]
@@ -135,7 +137,7 @@ def _describe(layout: PartLayout, seen: Sequence[PartState], *, is_held: bool) -
 
 
 async def _look(
-    owners: PartOwners, clock: Clock, parts: Sequence[PartQuery], hold: str
+    part_owners: PartOwners, clock: Clock, parts: Sequence[PartQuery], hold: str
 ) -> list[PartState]:
     """Every part, at the broker that owns it by then."""
     found: dict[int, PartState] = {}
@@ -151,7 +153,7 @@ async def _look(
         ) -> Awaitable[tuple[PartState, ...]]:
             return owner.look(tuple(asked[place] for place in places), hold)
 
-        for places, states in await owners.ask(names, look):
+        for places, states in await part_owners.ask(names, look):
             for place, state in zip(places, states, strict=True):
                 if not state.is_elsewhere:
                     found[waiting[place]] = state
@@ -163,17 +165,17 @@ async def _look(
 
 
 # Whether anything is new
-async def _make_version(owners: PartOwners, layouts: Sequence[PartLayout]) -> str:
+async def _make_version(part_owners: PartOwners, layouts: Sequence[PartLayout]) -> str:
     """What each owner says, each with the name of a part that it owns."""
     namespaces = sorted({str(each.topic.namespace) for each in layouts})
     names = [part.name for layout in layouts for part in layout.parts]
-    answers = await owners.ask(names, lambda owner, _: owner.activity(tuple(namespaces)))
+    answers = await part_owners.ask(names, lambda owner, _: owner.activity(tuple(namespaces)))
     versions = {names[places[0]]: text for places, text in answers}
     return json.dumps([namespaces, versions])
 
 
 async def _is_unchanged(
-    authorization: Authorization, owners: PartOwners, version: str, caller: Caller
+    authorization: Authorization, part_owners: PartOwners, version: str, caller: Caller
 ) -> bool:
     try:
         namespaces, versions = json.loads(version)
@@ -182,7 +184,7 @@ async def _is_unchanged(
     except (ValueError, TypeError):
         raise BadRequest("version is that of an earlier answer") from None
     await check_readable(authorization, caller, map(parse_stored_topic, names))
-    answers = await owners.ask(names, lambda owner, _: owner.activity(asked))
+    answers = await part_owners.ask(names, lambda owner, _: owner.activity(asked))
     return bool(names) and all(
         versions[names[place]] == text for places, text in answers for place in places
     )
@@ -192,7 +194,7 @@ async def _is_unchanged(
 @carries_out("reads.cut")
 async def cut_read(
     authorization: Authorization,
-    owners: PartOwners,
+    part_owners: PartOwners,
     clock: Clock,
     query: CutQuery,
     caller: Caller,
@@ -200,7 +202,7 @@ async def cut_read(
     await check_readable(authorization, caller, (parse_topic(each.name) for each in query.parts))
     if query.messages is None and query.size is None:
         raise BadRequest("Give messages or size, or both")
-    cutter = _Cutter(owners, clock, query)
+    cutter = _Cutter(part_owners, clock, query)
     await cutter.share()
     await cutter.fill()
     return cutter.reached
@@ -209,8 +211,8 @@ async def cut_read(
 class _Cutter:
     """Shares a limit out over the parts of a query."""
 
-    def __init__(self, owners: PartOwners, clock: Clock, query: CutQuery) -> None:
-        self._owners = owners
+    def __init__(self, part_owners: PartOwners, clock: Clock, query: CutQuery) -> None:
+        self._part_owners = part_owners
         self._clock = clock
         self._parts = query.parts
         self._messages = query.messages
@@ -260,7 +262,7 @@ class _Cutter:
         names = [each.name for each in cuts]
         places_by_name = {each.name: place for place, each in enumerate(self._parts)}
         is_moved = False
-        answers = await self._owners.ask(
+        answers = await self._part_owners.ask(
             names, lambda owner, places: owner.cut(tuple(cuts[place] for place in places))
         )
         for answer in (each for _, found in answers for each in found):
@@ -289,7 +291,7 @@ def _share(total: int | None, weights: Sequence[int]) -> Sequence[int | None]:
 @carries_out("reads.move_hold")
 async def move_hold(
     authorization: Authorization,
-    owners: PartOwners,
+    part_owners: PartOwners,
     scalable: ScalableService,
     hold: str,
     moves: tuple[HoldMove, ...],
@@ -298,7 +300,7 @@ async def move_hold(
     """A hold of a scalable topic is one of all its segments, those to come included."""
     names = [parse_stored_topic(each.name) for each in moves]
     await check_readable(authorization, caller, names)
-    answers = await owners.ask(
+    answers = await part_owners.ask(
         [each.name for each in moves],
         lambda owner, places: owner.hold(hold, tuple(moves[place] for place in places)),
     )
@@ -321,12 +323,12 @@ async def _adopt(scalable: ScalableService, topic: TopicName, hold: str) -> None
 
 @carries_out("reads.holds")
 async def list_holds(
-    service: QueryOwners, namespace: NamespaceName, caller: Caller
+    owners: QueryOwners, namespace: NamespaceName, caller: Caller
 ) -> dict[str, Document]:
     found: dict[str, dict[str, Any]] = {}
-    for layout in await find_layouts(service, ReadQuery(namespace=str(namespace)), caller):
+    for layout in await find_layouts(owners, ReadQuery(namespace=str(namespace)), caller):
         for part in layout.parts:
-            for name, backlog in (await _holds_of(service, part.name)).items():
+            for name, backlog in (await _holds_of(owners, part.name)).items():
                 held = found.setdefault(name, {"topics": [], "entries": 0})
                 if layout.topic.full not in held["topics"]:
                     held["topics"].append(layout.topic.full)
@@ -334,9 +336,9 @@ async def list_holds(
     return dict(sorted(found.items()))
 
 
-async def _holds_of(service: PeerOwners, part: str) -> dict[str, int]:
+async def _holds_of(owners: PeerOwners, part: str) -> dict[str, int]:
     try:
-        stats = await find_topic_parts(service).at(parse_stored_topic(part)).stats({})
+        stats = await find_topic_parts(owners).at(parse_stored_topic(part)).stats({})
     except TopicNotFound:
         return {}
     return {
@@ -353,17 +355,17 @@ def is_hold(name: str, properties: dict[str, str]) -> bool:
 
 @carries_out("reads.release_hold")
 async def release_hold(
-    service: QueryOwners, namespace: NamespaceName, hold: str, caller: Caller
+    owners: QueryOwners, namespace: NamespaceName, hold: str, caller: Caller
 ) -> int:
     """Nothing is kept for the query any more."""
     topics = 0
-    for layout in await find_layouts(service, ReadQuery(namespace=str(namespace)), caller):
+    for layout in await find_layouts(owners, ReadQuery(namespace=str(namespace)), caller):
         is_there = False
         for part in layout.parts:
-            if hold in await _holds_of(service, part.name):
+            if hold in await _holds_of(owners, part.name):
                 is_there = True
-                await find_topic_parts(service).at(parse_stored_topic(part.name)).unsubscribe(hold)
+                await find_topic_parts(owners).at(parse_stored_topic(part.name)).unsubscribe(hold)
         if is_there and layout.topic.domain is TopicDomain.TOPIC:
-            await service.scalable.controls.at(layout.topic).unsubscribe(hold)
+            await owners.scalable.controls.at(layout.topic).unsubscribe(hold)
         topics += is_there
     return topics

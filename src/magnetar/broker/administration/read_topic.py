@@ -65,17 +65,17 @@ def key_of(topic: TopicName) -> str:
     return f"{topic.namespace}/{topic.local}"
 
 
-async def find_layouts(service: QueryOwners, query: ReadQuery, caller: Caller) -> list[PartLayout]:
+async def find_layouts(owners: QueryOwners, query: ReadQuery, caller: Caller) -> list[PartLayout]:
     """In the order of their names; those that are not there are left out as far as that is known
     without a look at their parts.
     """
     if query.topics:
         names = [parse_topic(name) for name in query.topics]
-        await check_readable(service.authorization, caller, names)
-        found = await together(_find(service, name) for name in names)
+        await check_readable(owners.authorization, caller, names)
+        found = await together(_find(owners, name) for name in names)
         layouts = [each for each in found if each is not None]
     else:
-        layouts = await _list(service, query, caller)
+        layouts = await _list(owners, query, caller)
     return sorted(layouts, key=lambda each: each.key)
 
 
@@ -123,17 +123,17 @@ def _regular(topic: TopicName, partitions: int) -> PartLayout:
     return PartLayout(topic, parts, len(parts), must_exist=not partitions)
 
 
-async def _list(service: QueryOwners, query: ReadQuery, caller: Caller) -> list[PartLayout]:
+async def _list(owners: QueryOwners, query: ReadQuery, caller: Caller) -> list[PartLayout]:
     namespace = parse_namespace(query.namespace)
-    await service.authorization.check(caller, NAMESPACE_CONSUME, Target(namespace=namespace))
-    await load_policies(service.resources, namespace)
+    await owners.authorization.check(caller, NAMESPACE_CONSUME, Target(namespace=namespace))
+    await load_policies(owners.resources, namespace)
     matches = _make_match(namespace, query.pattern)
     found: dict[str, PartLayout] = {}
-    async for topic, record in _scan_scalable(service.store, namespace):
+    async for topic, record in _scan_scalable(owners.store, namespace):
         if matches(topic.local) and has_properties(record, query.properties):
             found[topic.local] = _scalable(topic, record)
     if not query.properties:
-        partitions = await _list_regular(service.resources, service.tree, namespace, matches)
+        partitions = await _list_regular(owners.resources, owners.tree, namespace, matches)
         for local, count in partitions.items():
             if local not in found:
                 topic = TopicName(TopicDomain.PERSISTENT, namespace, local)

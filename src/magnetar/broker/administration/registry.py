@@ -12,7 +12,6 @@ from inspect import Parameter, Signature, isawaitable, signature
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar, get_type_hints
 
-from magnetar.broker.administration.port import Port
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.broker_call import BrokerCalls
 from magnetar.broker.bundle_mover import BundleMover
@@ -20,6 +19,7 @@ from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.connection import Connections
 from magnetar.broker.ownership import Owner, Ownership
 from magnetar.broker.policy import PolicyService
+from magnetar.broker.port import Port
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.control import Controls
 from magnetar.broker.scalable.service import ScalableService
@@ -125,19 +125,19 @@ def complete(function: Finder, words: Mapping[str, object]) -> Function:
         asked |= {name: each for name, each in needed.items() if each.default is each.empty}
     asked = {name: each for name, each in asked.items() if name not in words}
 
-    async def carry_out(service: Port, **given: object) -> object:
+    async def carry_out(broker: Port, /, **given: object) -> object:
         given |= words
         taken = {name: given[name] for name in own if name in given}
-        taken |= {name: find(service) for name, find in owners.items()}
+        taken |= {name: find(broker) for name, find in owners.items()}
         for name, (finder, needed) in steps.items():
             words_of = {key: given[key] for key in needed if key in given}
-            taken[name] = await finder(service, **words_of)
+            taken[name] = await finder(broker, **words_of)
         found = function(**taken)
         return await found if isawaitable(found) else found
 
     result = get_type_hints(function, include_extras=True).get("return")
     carry_out.__annotations__ = {name: each.annotation for name, each in asked.items()}
-    carry_out.__annotations__ |= {"service": Port, "return": result}
+    carry_out.__annotations__["return"] = result
     ordered = sorted(asked.values(), key=lambda each: (each.kind, each.default is not each.empty))
     carry_out.__signature__ = Signature(ordered)  # type: ignore[attr-defined]
     return carry_out

@@ -129,12 +129,12 @@ class SegmentDetail(Protocol):
 class LocalDetail:
     """Of a segment that this broker owns, by the name of its topic."""
 
-    def __init__(self, service: PeerOwners, name: TopicName) -> None:
-        self._service = service
+    def __init__(self, owners: PeerOwners, name: TopicName) -> None:
+        self._owners = owners
         self._name = name
 
     async def _load(self) -> PersistentTopic:
-        live = await find_topic(self._service, self._name)
+        live = await find_topic(self._owners, self._name)
         assert isinstance(live, PersistentTopic), "segments keep what they are sent"
         return live
 
@@ -151,14 +151,14 @@ class LocalDetail:
                 raise PreconditionFailed(f"Deduplication is not enabled on {live.name}")
             if live.dedup is not None and live.dedup.is_settled(producer):
                 return live.dedup.last_sequence(producer)
-            await self._service.clock.sleep(_SETTLING_S)
+            await self._owners.clock.sleep(_SETTLING_S)
         raise ServiceNotReady(f"{live.name} is still storing what {producer} sent")
 
     async def peek(self, subscription: str, place: int) -> SeenEntry:
-        return await peek(self._service, self._name, subscription, place)
+        return await peek(self._owners, self._name, subscription, place)
 
     async def analyze(self, subscription: str, entries_max: int | None = None) -> dict[str, Any]:
-        found = await find_subscription(self._service, self._name, subscription)
+        found = await find_subscription(self._owners, self._name, subscription)
         return dict(await count_backlog(found, entries_max=entries_max))
 
 
@@ -166,8 +166,8 @@ SegmentDetails: TypeAlias = OwnerPort[SegmentDetail]
 
 
 @finds(SegmentDetails)
-def find_details(service: PeerOwners) -> SegmentDetails:
-    return OwnerPort(service.calls, SegmentDetail, partial(LocalDetail, service))
+def find_details(owners: PeerOwners) -> SegmentDetails:
+    return OwnerPort(owners.calls, SegmentDetail, partial(LocalDetail, owners))
 
 
 @finds(Segment)

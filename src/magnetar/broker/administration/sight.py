@@ -47,33 +47,33 @@ def shown_name(topic: TopicName) -> TopicName:
 
 
 async def list_tenants(
-    service: SightOwners, caller: Caller
+    owners: SightOwners, caller: Caller
 ) -> Mapping[str, Sequence[NamespaceName]]:
     """Tenants with their namespaces, as far as the caller sees anything of them."""
     found: dict[str, Sequence[NamespaceName]] = {}
-    is_super = await service.authorization.may(caller, SUPER_USER, Target())
-    for tenant in sorted(await service.resources.tenants.list()):
-        names = sorted(await service.resources.namespaces.list(tenant), key=str)
-        is_admin = is_super or await service.authorization.may(
+    is_super = await owners.authorization.may(caller, SUPER_USER, Target())
+    for tenant in sorted(await owners.resources.tenants.list()):
+        names = sorted(await owners.resources.namespaces.list(tenant), key=str)
+        is_admin = is_super or await owners.authorization.may(
             caller, TENANT_ADMIN, Target(tenant=tenant)
         )
-        seen = [name for name in names if is_admin or await _sees_any(service, caller, name)]
+        seen = [name for name in names if is_admin or await _sees_any(owners, caller, name)]
         if is_admin or seen:
             found[tenant] = seen
     return found
 
 
-async def find_sight(service: SightOwners, caller: Caller) -> Sight:
-    if await service.authorization.may(caller, SUPER_USER, Target()):
+async def find_sight(owners: SightOwners, caller: Caller) -> Sight:
+    if await owners.authorization.may(caller, SUPER_USER, Target()):
         return Sight(is_super=True)
     whole: set[NamespaceName] = set()
     single: set[TopicName] = set()
-    for names in (await list_tenants(service, caller)).values():
+    for names in (await list_tenants(owners, caller)).values():
         for name in names:
-            if await service.authorization.may(caller, NAMESPACE_READ, Target(namespace=name)):
+            if await owners.authorization.may(caller, NAMESPACE_READ, Target(namespace=name)):
                 whole.add(name)
             else:
-                single.update(await _granted_topics(service, caller, name))
+                single.update(await _granted_topics(owners, caller, name))
     return Sight(False, frozenset(whole), frozenset(single))
 
 
@@ -100,23 +100,23 @@ async def find_rights(
     return sorted(each.name for each in asked if each.need in allowed)
 
 
-async def _sees_any(service: SightOwners, caller: Caller, namespace: NamespaceName) -> bool:
-    if await service.authorization.may(caller, NAMESPACE_READ, Target(namespace=namespace)):
+async def _sees_any(owners: SightOwners, caller: Caller, namespace: NamespaceName) -> bool:
+    if await owners.authorization.may(caller, NAMESPACE_READ, Target(namespace=namespace)):
         return True
-    return bool(await _granted_topics(service, caller, namespace))
+    return bool(await _granted_topics(owners, caller, namespace))
 
 
 async def _granted_topics(
-    service: SightOwners, caller: Caller, namespace: NamespaceName
+    owners: SightOwners, caller: Caller, namespace: NamespaceName
 ) -> Sequence[TopicName]:
     """Topics with grants of their own, as far as these allow the caller to read or write them."""
-    policies = await service.resources.namespaces.get(namespace)
+    policies = await owners.resources.namespaces.get(namespace)
     found = []
     for name in () if policies is None else policies.auth_policies.destination_auth:
         try:
             topic = parse_topic(name)
         except InvalidName:
             continue
-        if await service.authorization.may(caller, TOPIC_READ, Target(topic=topic)):
+        if await owners.authorization.may(caller, TOPIC_READ, Target(topic=topic)):
             found.append(shown_name(topic))
     return found

@@ -65,16 +65,16 @@ async def update_tenant(resources: Resources, tenant: str, info: TenantInfo | No
 
 
 @carries_out("tenants.delete")
-async def delete_tenant(service: NamespaceContents, tenant: str, force: bool) -> None:
-    if force and not service.config.forceDeleteTenantAllowed:
+async def delete_tenant(owners: NamespaceContents, tenant: str, force: bool) -> None:
+    if force and not owners.config.forceDeleteTenantAllowed:
         raise MethodNotAllowed("Broker doesn't allow forced deletion of tenants")
-    await get_tenant(service.resources, tenant)
-    namespaces = await service.resources.namespaces.list(tenant)
+    await get_tenant(owners.resources, tenant)
+    namespaces = await owners.resources.namespaces.list(tenant)
     if namespaces and not force:
         raise Conflict("The tenant still has active namespaces")
     for namespace in namespaces:
-        await remove_namespace(service, namespace, force=True)
-    await service.resources.tenants.delete(tenant)
+        await remove_namespace(owners, namespace, force=True)
+    await owners.resources.tenants.delete(tenant)
 
 
 async def _check_info(resources: Resources, info: TenantInfo | None) -> TenantInfo:

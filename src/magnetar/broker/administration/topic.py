@@ -131,11 +131,11 @@ async def check_exists(owners: TopicOwners, topic: TopicName) -> None:
         raise TopicNotFound(f"Topic {topic} not found")
 
 
-async def forget_topic(service: TopicTraces, topic: TopicName) -> None:
+async def forget_topic(owners: TopicTraces, topic: TopicName) -> None:
     """What outlives a topic's log: its schemas, its policies and the permissions on it."""
-    await service.schemas.delete_storage(topic)
-    await service.policies.delete(topic)
-    await forget_permissions(service.resources, topic)
+    await owners.schemas.delete_storage(topic)
+    await owners.policies.delete(topic)
+    await forget_permissions(owners.resources, topic)
 
 
 # Making and removing
@@ -165,16 +165,16 @@ async def _check_partition(resources: Resources, topic: TopicName) -> None:
 
 
 @carries_out("topics.delete")
-async def delete_topic(service: TopicTraces, topic: TopicName, force: bool = False) -> None:
-    await service.scalable.migrations.check_regular(topic)
-    if await service.resources.partitioned.get(topic) is not None:
+async def delete_topic(owners: TopicTraces, topic: TopicName, force: bool = False) -> None:
+    await owners.scalable.migrations.check_regular(topic)
+    if await owners.resources.partitioned.get(topic) is not None:
         raise Conflict(
             f"{topic} is a partitioned topic, instead of calling delete topic, please call"
             " delete-partitioned-topic."
         )
-    await service.catalog.delete_topic(topic, force=force)
+    await owners.catalog.delete_topic(topic, force=force)
     if not topic.is_partition:
-        await forget_topic(service, topic)
+        await forget_topic(owners, topic)
 
 
 # Looking
@@ -200,13 +200,13 @@ async def get_internal_stats(live: AnyTopic) -> Document:
 
 
 @carries_out("topics.internal_info")
-async def get_internal_info(service: LogOwners, topic: TopicName) -> Document:
+async def get_internal_info(owners: LogOwners, topic: TopicName) -> Document:
     """What the store keeps; for a partitioned topic, of every partition."""
-    metadata = await service.resources.partitioned.get(topic)
+    metadata = await owners.resources.partitioned.get(topic)
     if metadata is None:
-        return await describe_log(service, topic)
+        return await describe_log(owners, topic)
     partitions = {
-        each.full: await describe_log(service, each) for each in partitions_of(topic, metadata)
+        each.full: await describe_log(owners, each) for each in partitions_of(topic, metadata)
     }
     return {"version": 0, "partitions": partitions}
 
@@ -274,11 +274,11 @@ async def get_properties(owners: TopicOwners, topic: TopicName) -> Mapping[str, 
 
 @carries_out("topics.update_properties")
 async def update_properties(
-    service: PropertyOwners, topic: TopicName, properties: dict[str, str | None] | None
+    owners: PropertyOwners, topic: TopicName, properties: dict[str, str | None] | None
 ) -> None:
     more = _present(properties)
     await _change_properties(
-        service, topic, lambda present: merge_properties(service.limits, present, more)
+        owners, topic, lambda present: merge_properties(owners.limits, present, more)
     )
 
 

@@ -60,33 +60,33 @@ class _Selection(NamedTuple):
 
 @carries_out("topics.list")
 async def list_topics(
-    service: ListOwners,
+    owners: ListOwners,
     namespace: NamespaceName,
     domain: TopicDomain,
     bundle: str | None,
     page: Page,
 ) -> Listing:
-    return _make_listing(service, _Selection(namespace, (domain,), page, bundle))
+    return _make_listing(owners, _Selection(namespace, (domain,), page, bundle))
 
 
 @carries_out("namespaces.topics")
 async def list_namespace_topics(
-    service: ListOwners, namespace: NamespaceName, mode: str, page: Page
+    owners: ListOwners, namespace: NamespaceName, mode: str, page: Page
 ) -> Listing:
     domains = _MODES.get(mode.upper())
     if domains is None:
         raise BadRequest(f"mode is one of {', '.join(_MODES)}, not {mode!r}")
-    return _make_listing(service, _Selection(namespace, domains, page))
+    return _make_listing(owners, _Selection(namespace, domains, page))
 
 
-def _make_listing(service: ListOwners, selection: _Selection) -> Listing:
-    return Listing(partial(_find_names, service, selection), partial(_runs, service, selection))
+def _make_listing(owners: ListOwners, selection: _Selection) -> Listing:
+    return Listing(partial(_find_names, owners, selection), partial(_runs, owners, selection))
 
 
-async def _find_names(service: ListOwners, selection: _Selection) -> Sequence[str]:
+async def _find_names(owners: ListOwners, selection: _Selection) -> Sequence[str]:
     """All names, sorted by domain; a page has the order of the runs."""
     found: list[str] = []
-    async for run in _runs(service, selection):
+    async for run in _runs(owners, selection):
         found += run
     if selection.page.is_partial:
         return found
@@ -94,24 +94,24 @@ async def _find_names(service: ListOwners, selection: _Selection) -> Sequence[st
     return sorted(found, key=lambda name: (order[name[: name.index("/")]], name))
 
 
-async def _runs(service: ListOwners, selection: _Selection) -> AsyncIterator[Sequence[str]]:
+async def _runs(owners: ListOwners, selection: _Selection) -> AsyncIterator[Sequence[str]]:
     """Some names after the other, never many at once.
 
     The order is that of the domains, in one that of the buckets, in one that of the nodes. It
     follows from the names alone, so that a page begins after any name, whether or not it exists.
     """
-    await load_policies(service.resources, selection.namespace)
+    await load_policies(owners.resources, selection.namespace)
     after = _parse_after(selection)
     left = PAGE_MAX if selection.page.limit is None else _check_limit(selection.page.limit)
     domains = selection.domains
     if after is not None:
         domains = domains[domains.index(after.domain) :]
     for domain in domains:
-        keep = await _keep(service, selection, domain)
-        became = await find_successors(service.store, selection.namespace, domain)
+        keep = await _keep(owners, selection, domain)
+        became = await find_successors(owners.store, selection.namespace, domain)
         start = after if after is not None and after.domain is domain else None
         ahead = min(left, NAMES_AHEAD)
-        async for names in _scan(service, selection.namespace, domain, start, ahead):
+        async for names in _scan(owners, selection.namespace, domain, start, ahead):
             kept = names if keep is None else [name for name in names if keep(name)]
             if became:
                 kept = [name for name in kept if not _is_among(name, became)]
@@ -140,28 +140,28 @@ def _is_among(name: str, successors: frozenset[str]) -> bool:
 
 
 async def _scan(
-    service: ListOwners,
+    owners: ListOwners,
     namespace: NamespaceName,
     domain: TopicDomain,
     after: TopicName | None,
     ahead: int,
 ) -> AsyncIterator[Sequence[str]]:
     if domain is TopicDomain.PERSISTENT:
-        async for names in service.tree.scan(namespace, domain, after=after, names_ahead=ahead):
+        async for names in owners.tree.scan(namespace, domain, after=after, names_ahead=ahead):
             yield names
         return
     if domain is TopicDomain.TOPIC:
-        found = [name.full for name in await service.scalable.records.list(namespace)]
+        found = [name.full for name in await owners.scalable.records.list(namespace)]
     else:
-        found = await service.catalog.list_topics(namespace, domain)
+        found = await owners.catalog.list_topics(namespace, domain)
     yield found if after is None else [name for name in found if name > after.full]
 
 
-async def _keep(service: ListOwners, selection: _Selection, domain: TopicDomain) -> _Keep | None:
+async def _keep(owners: ListOwners, selection: _Selection, domain: TopicDomain) -> _Keep | None:
     """Which names are asked for; None when all are."""
     namespace = selection.namespace
     if selection.bundle and domain is not TopicDomain.TOPIC:
-        is_wanted = await filter_bundle(service, namespace, selection.bundle)
+        is_wanted = await filter_bundle(owners, namespace, selection.bundle)
 
         def in_bundle(name: str) -> bool:
             topic = parse_stored_topic(name)
@@ -178,11 +178,11 @@ async def _keep(service: ListOwners, selection: _Selection, domain: TopicDomain)
 
 
 @carries_out("topics.count")
-async def count_topics(service: ListOwners, namespace: NamespaceName) -> Mapping[str, int]:
-    await load_policies(service.resources, namespace)
-    loaded = await service.catalog.list_topics(namespace, TopicDomain.NON_PERSISTENT)
-    scalable = await service.store.count_children(namespace_path(namespace))
-    persistent = await service.tree.count(namespace, TopicDomain.PERSISTENT)
+async def count_topics(owners: ListOwners, namespace: NamespaceName) -> Mapping[str, int]:
+    await load_policies(owners.resources, namespace)
+    loaded = await owners.catalog.list_topics(namespace, TopicDomain.NON_PERSISTENT)
+    scalable = await owners.store.count_children(namespace_path(namespace))
+    persistent = await owners.tree.count(namespace, TopicDomain.PERSISTENT)
     return {
         TopicDomain.PERSISTENT.value: persistent,
         TopicDomain.NON_PERSISTENT.value: len(loaded),

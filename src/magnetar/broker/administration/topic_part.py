@@ -85,24 +85,24 @@ class TopicPart(Protocol):
 
 
 class LocalPart:
-    def __init__(self, service: PeerOwners, topic: TopicName) -> None:
-        self._service = service
+    def __init__(self, owners: PeerOwners, topic: TopicName) -> None:
+        self._owners = owners
         self._topic = topic
 
     async def create(self) -> None:
-        await self._service.catalog.load_topic(self._topic, create=True)
+        await self._owners.catalog.load_topic(self._topic, create=True)
 
     async def check_unused(self) -> None:
-        (await self._service.catalog.load_topic(self._topic)).check_unused()
+        (await self._owners.catalog.load_topic(self._topic)).check_unused()
 
     async def delete(self, force: bool) -> None:
-        await self._service.catalog.delete_topic(self._topic, force=force)
+        await self._owners.catalog.delete_topic(self._topic, force=force)
 
     async def stats(self, options: dict[str, Any]) -> dict[str, Any]:
-        return dict(await count_stats(await find_topic(self._service, self._topic), **options))
+        return dict(await count_stats(await find_topic(self._owners, self._topic), **options))
 
     async def internal_stats(self) -> dict[str, Any]:
-        return dict(topic_internal_stats(await find_topic(self._service, self._topic)))
+        return dict(topic_internal_stats(await find_topic(self._owners, self._topic)))
 
     async def terminate(self) -> dict[str, Any]:
         return dict(describe_position(await (await self._load()).termination.run()))
@@ -128,7 +128,7 @@ class LocalPart:
                 await each.skip_all()
 
     async def unsubscribe(self, subscription: str) -> None:
-        live = await self._service.catalog.load_topic(self._topic)
+        live = await self._owners.catalog.load_topic(self._topic)
         if subscription in live.subscriptions:
             with suppress(SubscriptionNotFound):
                 await live.subscriptions.delete(subscription)
@@ -139,10 +139,10 @@ class LocalPart:
         function = FUNCTIONS[operation]
         kinds = get_type_hints(function)
         given = {name: msgspec.convert(value, kinds[name]) for name, value in arguments.items()}
-        return await function(self._service, topic=self._topic, **given)
+        return await function(self._owners, topic=self._topic, **given)
 
     async def _load(self) -> PersistentTopic:
-        live = await self._service.catalog.load_topic(self._topic)
+        live = await self._owners.catalog.load_topic(self._topic)
         assert isinstance(live, PersistentTopic), "the domain says so"
         return live
 
@@ -151,9 +151,9 @@ TopicParts: TypeAlias = OwnerPort[TopicPart]
 
 
 @finds(TopicParts)
-def find_topic_parts(service: PeerOwners) -> TopicParts:
+def find_topic_parts(owners: PeerOwners) -> TopicParts:
     """Brokers that act on all partitions of a topic ask this one too."""
-    return OwnerPort(service.calls, TopicPart, partial(LocalPart, service))
+    return OwnerPort(owners.calls, TopicPart, partial(LocalPart, owners))
 
 
 def on_each_partition(operation: str, function: Function) -> Function:
@@ -162,15 +162,15 @@ def on_each_partition(operation: str, function: Function) -> Function:
     """
     merge, ignored = PER_PARTITION[operation]
 
-    async def carry_out(service: PartitionOwners, topic: TopicName, **given: object) -> object:
-        metadata = await service.resources.partitioned.get(topic)
-        if service.bundles is None or metadata is None:
-            return await function(service, topic=topic, **given)
+    async def carry_out(owners: PartitionOwners, topic: TopicName, **given: object) -> object:
+        metadata = await owners.resources.partitioned.get(topic)
+        if owners.bundles is None or metadata is None:
+            return await function(owners, topic=topic, **given)
         if operation == "subscriptions.create":
-            names = await parts_of(service.resources, topic)
+            names = await parts_of(owners.resources, topic)
         else:
-            names = await existing_parts(service, topic)
-        arguments, parts = msgspec.to_builtins(given), find_topic_parts(service)
+            names = await existing_parts(owners, topic)
+        arguments, parts = msgspec.to_builtins(given), find_topic_parts(owners)
 
         async def ask(name: TopicName) -> object:
             try:

@@ -30,26 +30,26 @@ class TopicState(Protocol):
 
 
 class LocalState:
-    def __init__(self, service: PeerOwners, topic: TopicName) -> None:
-        self._service = service
+    def __init__(self, owners: PeerOwners, topic: TopicName) -> None:
+        self._owners = owners
         self._topic = topic
 
     async def load(self) -> dict[str, Any]:
-        service, topic = self._service, self._topic
+        owners, topic = self._owners, self._topic
         if topic.domain is TopicDomain.TOPIC:
-            return await _load_scalable(service.scalable, service.clock, topic)
-        return await _load_regular(service, find_topic_parts(service), service.clock, topic)
+            return await _load_scalable(owners.scalable, owners.clock, topic)
+        return await _load_regular(owners, find_topic_parts(owners), owners.clock, topic)
 
 
 class TopicStates:
     """Of topics wherever they are served; partitions are asked for one by one."""
 
-    def __init__(self, service: PeerOwners) -> None:
-        self._clock = service.clock
-        self._owners: TopicOwners = service
-        self._parts = find_topic_parts(service)
+    def __init__(self, owners: PeerOwners) -> None:
+        self._clock = owners.clock
+        self._owners: TopicOwners = owners
+        self._parts = find_topic_parts(owners)
         self._states: OwnerPort[TopicState] = OwnerPort(
-            service.calls, TopicState, partial(LocalState, service)
+            owners.calls, TopicState, partial(LocalState, owners)
         )
 
     async def load(self, topic: TopicName) -> dict[str, Any]:

@@ -89,13 +89,13 @@ def check_choice(choice: Choice, *, limit_max: int) -> Choice:
 class Names:
     """The topics that a caller sees with their kinds, read anew when there are more or fewer."""
 
-    def __init__(self, service: ListOwners) -> None:
-        self._service = service
+    def __init__(self, owners: ListOwners) -> None:
+        self._owners = owners
         self._known: dict[NamespaceName, tuple[int, Mapping[TopicName, str]]] = {}
 
     async def load(self, sight: Sight) -> Mapping[TopicName, str]:
         found = {name: _kind_of(name) for name in sight.topics}
-        resources = self._service.resources
+        resources = self._owners.resources
         for tenant in await resources.tenants.list():
             for namespace in await resources.namespaces.list(tenant):
                 if sight.is_super or namespace in sight.namespaces:
@@ -104,7 +104,7 @@ class Names:
 
     async def _load_namespace(self, namespace: NamespaceName) -> Mapping[TopicName, str]:
         """The regular topics that became scalable are not listed twice."""
-        scalable = await self._service.scalable.records.list(namespace)
+        scalable = await self._owners.scalable.records.list(namespace)
         were = {regular_name(name) for name in scalable}
         found = {
             name: kind
@@ -114,18 +114,18 @@ class Names:
         return found | dict.fromkeys(scalable, "scalable")
 
     async def _load_regular(self, namespace: NamespaceName) -> Mapping[TopicName, str]:
-        service, domain = self._service, TopicDomain.PERSISTENT
-        count = await service.tree.count(namespace, domain)
+        owners, domain = self._owners, TopicDomain.PERSISTENT
+        count = await owners.tree.count(namespace, domain)
         known = self._known.get(namespace)
         if known is None or known[0] != count:
             names: dict[TopicName, str] = {}
-            async for run in service.tree.scan(namespace, domain):
+            async for run in owners.tree.scan(namespace, domain):
                 for start in range(0, len(run), _NAMES_A_TURN):
                     for text in run[start : start + _NAMES_A_TURN]:
                         name = parse_stored_topic(text)
                         names[name.base] = _kind_of(name)
                     await yield_to_loop()
-            partitioned = await service.resources.partitioned.list(namespace, domain)
+            partitioned = await owners.resources.partitioned.list(namespace, domain)
             names |= dict.fromkeys(partitioned, "partitioned")
             known = self._known[namespace] = count, names
         return known[1]

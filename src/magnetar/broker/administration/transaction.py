@@ -79,9 +79,9 @@ class CoordinatorView(Protocol):
 class LocalCoordinators:
     """Those of this broker."""
 
-    def __init__(self, service: CoordinatorOwners) -> None:
-        self._service = service
-        self._find = service.transactions.coordinator
+    def __init__(self, owners: CoordinatorOwners) -> None:
+        self._owners = owners
+        self._find = owners.transactions.coordinator
 
     async def stats(self, number: int) -> dict[str, Any]:
         return dict((await self._find(number)).stats())
@@ -95,16 +95,16 @@ class LocalCoordinators:
         live = await self._find(id_.most)
         ended = live.state.ended.get(id_.least)
         if ended is None:
-            return _describe(self._service.catalog, live.state.find(id_))
+            return _describe(self._owners.catalog, live.state.find(id_))
         status = Status.COMMITTED if ended.is_commit else Status.ABORTED
         found = {"txnId": str(id_), "status": status.value, "endedAt": ended.at_ms}
         return found | ({"cause": ended.cause} if ended.cause else {})
 
     async def slow(self, number: int, timeout_ms: int) -> dict[str, dict[str, Any]]:
-        limit_ms = self._service.clock.now_ms() - timeout_ms
+        limit_ms = self._owners.clock.now_ms() - timeout_ms
         live = await self._find(number)
         return {
-            str(each.id): _describe(self._service.catalog, each)
+            str(each.id): _describe(self._owners.catalog, each)
             for each in live.state.transactions.values()
             if each.status is Status.OPEN and each.started_ms <= limit_ms
         }
@@ -118,10 +118,10 @@ class LocalCoordinators:
 class Coordinators:
     """Those of the cluster, each where it runs."""
 
-    def __init__(self, service: CoordinatorOwners) -> None:
-        self._transactions = service.transactions
+    def __init__(self, owners: CoordinatorOwners) -> None:
+        self._transactions = owners.transactions
         self._views: OwnerPort[CoordinatorView] = OwnerPort(
-            service.calls, CoordinatorView, lambda _: LocalCoordinators(service)
+            owners.calls, CoordinatorView, lambda _: LocalCoordinators(owners)
         )
 
     async def at(self, number: int) -> CoordinatorView:
@@ -142,8 +142,8 @@ class Coordinators:
 
 
 @finds(Coordinators)
-def find_coordinators(service: CoordinatorOwners) -> Coordinators:
-    return Coordinators(service)
+def find_coordinators(owners: CoordinatorOwners) -> Coordinators:
+    return Coordinators(owners)
 
 
 # Coordinators

@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+from magnetar.broker.activity import Activity
 from magnetar.broker.administration.message_browser import find_logs
 from magnetar.broker.administration.overview import BrokerViews
 from magnetar.broker.administration.preview import find_moves
@@ -16,14 +17,86 @@ from magnetar.broker.administration.scalable_stats import find_details
 from magnetar.broker.administration.topic_part import find_topic_parts
 from magnetar.broker.administration.topic_state import TopicStates
 from magnetar.broker.administration.transaction import find_coordinators
+from magnetar.broker.authentication.authenticator import Authenticator
+from magnetar.broker.client_limit import ConnectionLimit
+from magnetar.broker.connection import Connections
 from magnetar.broker.exposition import render_metrics
-from magnetar.broker.service import Service
+from magnetar.broker.handler.topic import TopicSource
+from magnetar.broker.ownership import Owner
+from magnetar.broker.port import (
+    HasAuthorization,
+    HasBrokerId,
+    HasBundles,
+    HasCalls,
+    HasCatalog,
+    HasClock,
+    HasCluster,
+    HasConfiguration,
+    HasLedgers,
+    HasLimits,
+    HasOwner,
+    HasOwnership,
+    HasPolicies,
+    HasResources,
+    HasScalable,
+    HasSchemas,
+    HasStart,
+    HasTransactions,
+    HasTree,
+    HasWatchdog,
+)
+from magnetar.broker.unread import UnreadBytes
 from magnetar.model.caller import Caller
 from magnetar.model.limit import Limits
 
 _METRICS: Final = "/metrics"
 _BODY_BYTES_MAX: Final = 8 << 20
 """More than any call of the interface needs."""
+
+
+class WebOwners(HasConfiguration, HasLimits, HasOwner, Protocol):
+    """Port of what limits requests."""
+
+    @property
+    def authentication(self) -> Authenticator: ...
+    @property
+    def connection_limit(self) -> ConnectionLimit: ...
+
+
+class AdministrationOwners(
+    WebOwners,
+    HasAuthorization,
+    HasBrokerId,
+    HasBundles,
+    HasCalls,
+    HasCatalog,
+    HasClock,
+    HasCluster,
+    HasLedgers,
+    HasOwnership,
+    HasPolicies,
+    HasResources,
+    HasScalable,
+    HasSchemas,
+    HasStart,
+    HasTransactions,
+    HasTree,
+    HasWatchdog,
+    TopicSource,
+    Protocol,
+):
+    """Port of all that requests are carried out by."""
+
+    @property
+    def activity(self) -> Activity: ...
+    @property
+    def closing(self) -> bool: ...
+    @property
+    def connections(self) -> Connections: ...
+    @property
+    def unread(self) -> UnreadBytes: ...
+
+    def next_producer_name(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +117,31 @@ class WebLimit:
     """Whether a body is refused for any field that is not known; may change at run time."""
 
 
-def make_web_limit(service: Service) -> WebLimit:
-    config = service.config
-    is_open = not service.authentication.is_enabled
+def make_web_limit(owners: WebOwners) -> WebLimit:
+    config = owners.config
+    is_open = not owners.authentication.is_enabled
     body_max = config.httpMaxRequestSize
     return WebLimit(
         header_bytes_max=config.httpMaxRequestHeaderSize,
         body_bytes_max=body_max if body_max > 0 else _BODY_BYTES_MAX,
         requests_max=config.maxConcurrentHttpRequests or None,
-        connections_max=service.connection_limit.http_connections_max,
-        handshake_s_max=service.limits.handshake_s,
+        connections_max=owners.connection_limit.http_connections_max,
+        handshake_s_max=owners.limits.handshake_s,
         idle_s_max=config.httpServerIdleTimeout / 1000,
-        limits=service.limits,
-        names=_names_of(service) if is_open else None,
+        limits=owners.limits,
+        names=_names_of(owners.owner) if is_open else None,
         fails_on_unknown_field=lambda: config.httpRequestsFailOnUnknownPropertiesEnabled,
     )
 
 
-def _names_of(service: Service) -> frozenset[str]:
-    owner = service.owner
+def _names_of(owner: Owner) -> frozenset[str]:
     listeners = [address.url for address in owner.listeners.values()]
     urls = [owner.service_url, owner.web_url, *listeners]
     hosts = (urlsplit(url).hostname for url in urls if url)
     return frozenset({socket.gethostname().lower(), *(host for host in hosts if host)})
 
 
-_OFFERS: Final[tuple[Callable[[Service], object], ...]] = (
+_OFFERS: Final[tuple[Callable[[AdministrationOwners], object], ...]] = (
     find_topic_parts,
     find_details,
     find_coordinators,
@@ -84,24 +156,24 @@ _OFFERS: Final[tuple[Callable[[Service], object], ...]] = (
 class Administration:
     """What the REST interface sees of the broker."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self.access = service.authorization
-        self.unread = service.unread
-        self.web = make_web_limit(service)
+    def __init__(self, owners: AdministrationOwners) -> None:
+        self.owners = owners
+        self.access = owners.authorization
+        self.unread = owners.unread
+        self.web = make_web_limit(owners)
         for offer in _OFFERS:
-            offer(service)  # to the other brokers
+            offer(owners)  # to the other brokers
 
     def guards(self, path: str) -> bool:
         """Whether a page that is usually for everybody is not: metrics, by configuration."""
-        return path == _METRICS and self.service.config.authenticateMetricsEndpoint
+        return path == _METRICS and self.owners.config.authenticateMetricsEndpoint
 
     async def authenticate(
         self, headers: Mapping[str, str], certificate_name: str | None, host: str
     ) -> Caller:
         """Raise Unauthenticated for a caller that is not known."""
-        authentication = self.service.authentication
+        authentication = self.owners.authentication
         return await authentication.authenticate_http(headers, certificate_name, host)
 
     async def render_metrics(self) -> str:
-        return await render_metrics(self.service)
+        return await render_metrics(self.owners)

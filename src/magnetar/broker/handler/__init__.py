@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
+from magnetar.broker.client_limit import RequestLimit
 from magnetar.broker.connection import Handler
 from magnetar.broker.handler.authentication import on_auth_response
 from magnetar.broker.handler.consumer import (
@@ -19,29 +21,66 @@ from magnetar.broker.handler.scalable import ScalableCommands, leave_group
 from magnetar.broker.handler.scalable import on_close as on_scalable_close
 from magnetar.broker.handler.scalable import on_watch_close as on_scalable_watch_close
 from magnetar.broker.handler.schema import SchemaCommands
+from magnetar.broker.handler.topic import TopicSource
 from magnetar.broker.handler.topiclist import TopicListCommands, on_watch_close
 from magnetar.broker.handler.transaction import TransactionCommands
-from magnetar.broker.service import Service
+from magnetar.broker.port import (
+    HasAuthorization,
+    HasCatalog,
+    HasClock,
+    HasConfiguration,
+    HasLimits,
+    HasOwnership,
+    HasScalable,
+    HasSchemas,
+    HasTransactions,
+    HasTree,
+)
+from magnetar.broker.topiclist import TopicLists
 from magnetar.wire.command import BaseCommand
 
 
-def make_handlers(service: Service) -> Mapping[int, Handler]:
+class CommandOwners(
+    HasAuthorization,
+    HasCatalog,
+    HasClock,
+    HasConfiguration,
+    HasLimits,
+    HasOwnership,
+    HasScalable,
+    HasSchemas,
+    HasTransactions,
+    HasTree,
+    TopicSource,
+    Protocol,
+):
+    """Port of what clients' commands are carried out by."""
+
+    @property
+    def lookup_limit(self) -> RequestLimit: ...
+    @property
+    def topic_lists(self) -> TopicLists: ...
+
+    def next_producer_name(self) -> str: ...
+
+
+def make_handlers(owners: CommandOwners) -> Mapping[int, Handler]:
     """The handlers of a broker, each with the few parts of it that it needs."""
-    access, plane = CommandAccess(service.authorization), service.scalable
+    access, plane = CommandAccess(owners.authorization), owners.scalable
     producers = ProducerCommands(
         access,
-        service,
-        service.schemas,
-        service.clock,
+        owners,
+        owners.schemas,
+        owners.clock,
         check_name=plane.guard.check_producer,
         adopt_subscription=plane.reports.adopt_subscription,
-        next_name=service.next_producer_name,
+        next_name=owners.next_producer_name,
     )
     consumers = ConsumerCommands(
         access,
-        service,
-        service.schemas,
-        service.clock,
+        owners,
+        owners.schemas,
+        owners.clock,
         check_name=plane.guard.check_consumer,
         attach=plane.readers.attach,
         on_left=plane.readers.on_closed,
@@ -49,18 +88,18 @@ def make_handlers(service: Service) -> Mapping[int, Handler]:
     )
     lookups = LookupCommands(
         access,
-        service.lookup_limit,
-        service.ownership,
-        service.catalog,
+        owners.lookup_limit,
+        owners.ownership,
+        owners.catalog,
         check_lookup=plane.guard.check_lookup,
         check_partitions=plane.guard.check_partitions,
     )
     topic_lists = TopicListCommands(
-        access, service.catalog, service.topic_lists, service.store, service.config
+        access, owners.catalog, owners.topic_lists, owners.store, owners.config
     )
-    schemas = SchemaCommands(access, service.schemas, service.catalog)
-    scalable = ScalableCommands(access, service.config, plane)
-    transactions = TransactionCommands(access, service.config, service.limits, service.transactions)
+    schemas = SchemaCommands(access, owners.schemas, owners.catalog)
+    scalable = ScalableCommands(access, owners.config, plane)
+    transactions = TransactionCommands(access, owners.config, owners.limits, owners.transactions)
     return {
         BaseCommand.PRODUCER: producers.on_producer,
         BaseCommand.CLOSE_PRODUCER: producers.on_close_producer,

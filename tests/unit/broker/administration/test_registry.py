@@ -9,8 +9,8 @@ from typing import NewType, cast
 
 import pytest
 
-from magnetar.broker.administration.port import Port
 from magnetar.broker.administration.registry import complete, finds
+from magnetar.broker.port import Port
 from magnetar.errors import NotFound, PreconditionFailed
 from magnetar.runtime.clock import Clock, SystemClock
 
@@ -72,7 +72,7 @@ def test_a_request_says_only_what_cannot_be_found() -> None:
     function = complete(lend, {"what": "Lending"})
     kinds = {each.name: each.annotation for each in inspect.signature(function).parameters.values()}
     assert kinds == {"count": int, "room": str, "title": str, "days": int}
-    assert function.__annotations__ == {**kinds, "service": Port, "return": str}
+    assert function.__annotations__ == {**kinds, "return": str}
 
 
 def test_owners_are_given_by_their_types_to_functions_and_finders() -> None:
