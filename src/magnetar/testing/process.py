@@ -135,8 +135,9 @@ class ProcessServer(Server):
         self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay, nothing answers."""
+        """SIGSTOP: connections stay, nothing answers. Returns when every thread has stopped."""
         os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
