@@ -18,6 +18,8 @@ class Mutation:
     """Of the runs, where few of those that a seed draws freely show the bug."""
     on_bookies: bool = False
     """Whether brokers that share bookies show the bug; runs with files are shorter."""
+    has_pauses: bool = False
+    """Whether it shows where brokers stand still for longer than their sessions."""
     seed: int = 0
     """The first that showed the bug when it was last looked for; the search starts there."""
 
@@ -162,9 +164,8 @@ MUTATIONS = (
         "ledger/backends/bookkeeper/client.py",
         "encode_read(ledger, entry, flags=flags, key=key)",
         "encode_read(ledger, entry)",
-        focus="classic/failover",
         on_bookies=True,
-        seed=51,
+        has_pauses=True,
     ),
     Mutation(
         "a recovery that looks for nothing behind the last confirmed entry",

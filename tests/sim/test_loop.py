@@ -67,6 +67,59 @@ def test_nothing_of_a_killed_process_runs_again() -> None:
     assert steps[4:] == ["victim ends"]
 
 
+def test_what_reaches_a_process_in_a_pause_waits_for_its_end() -> None:
+    loop = VirtualLoop(Random(0))
+    steps: list[str] = []
+    victim = Process("victim")
+    woken = asyncio.Event()
+
+    async def tick() -> None:
+        while len(steps) < 4:
+            await asyncio.sleep(1)
+            steps.append(f"tick at {loop.time():.0f}")
+
+    async def listen() -> None:
+        await woken.wait()
+        steps.append(f"woken at {loop.time():.0f}")
+
+    async def body() -> None:
+        ticking = loop.spawn(victim, tick(), "tick")
+        loop.spawn(victim, listen(), "listen")
+        await asyncio.sleep(1.5)
+        loop.pause(victim)
+        woken.set()
+        await asyncio.sleep(5.5)
+        assert steps == ["tick at 1"]
+        loop.resume(victim)
+        await ticking
+
+    play(body(), loop)
+    assert steps == ["tick at 1", "woken at 7", "tick at 7", "tick at 8"]
+
+
+def test_a_process_that_is_killed_in_a_pause_does_not_go_on() -> None:
+    loop = VirtualLoop(Random(0))
+    steps: list[float] = []
+    victim = Process("victim")
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(1)
+            steps.append(loop.time())
+
+    async def body() -> None:
+        loop.spawn(victim, tick(), "tick")
+        await asyncio.sleep(1.5)
+        loop.pause(victim)
+        loop.kill(victim)
+        loop.resume(victim)
+        await asyncio.sleep(5)
+
+    play(body(), loop)
+    assert steps == [pytest.approx(1)]
+    loop.bury([victim])
+
+
 def test_what_a_process_starts_belongs_to_it() -> None:
     loop = VirtualLoop(Random(0))
     steps: list[int] = []

@@ -25,6 +25,8 @@ def test_a_deliberate_bug_is_found(mutation: Mutation, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "magnetar.testing.simulation.main", str(mutation.seed)]
     if mutation.focus:
         command += ["--focus", mutation.focus]
+    if mutation.has_pauses:
+        command.append("--pauses")
     done = subprocess.run(
         [
             *command,

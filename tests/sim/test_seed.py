@@ -37,6 +37,11 @@ def test_no_seed_shows_a_violation(first: int) -> None:
     assert int(found[1]) > AT_A_TIME and int(found[2]) > 20 * AT_A_TIME
 
 
+def test_no_seed_shows_a_violation_where_brokers_stand_still_longer_than_their_sessions() -> None:
+    done = simulate("0", "--count", str(AT_A_TIME), "--bookies", "--pauses")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_no_seed_that_found_a_bug_shows_a_violation() -> None:
     for seed in EXPLORED:
         done = simulate(str(seed))

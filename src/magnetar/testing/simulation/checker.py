@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from magnetar.testing.simulation.history import (
-    HEALED,
     Acknowledged,
     Asked,
     Configured,
@@ -81,9 +80,9 @@ def find_lost(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
 
 def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     """Nothing comes again after its acknowledgement was confirmed, but for what was on its way
-    then, which a parted network holds up. Nothing is stored twice unless something broke; with
-    deduplication, not even then. As long as nothing broke and the layout stayed, nothing comes
-    twice that was not asked for again.
+    then, which a parted network or a pause holds up. Nothing is stored twice unless something
+    broke; with deduplication, not even then. As long as nothing broke and the layout stayed,
+    nothing comes twice that was not asked for again.
     """
     topic, subscription = promise.topic, promise.subscription
     acknowledged: dict[str, float] = {}
@@ -96,9 +95,9 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     """Received since the last rewind: an acknowledgement of an earlier delivery says nothing."""
     for entry in entries:
         match entry.event:
-            case Fault():
+            case Fault(_, is_late):
                 has_fault = True
-                healed_s = entry.at_s if entry.event == HEALED else healed_s
+                healed_s = entry.at_s if is_late else healed_s
             case Operated():
                 has_change = True
             case Stored(_, value) if b'"nextSegmentId"' in value:

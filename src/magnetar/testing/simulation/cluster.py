@@ -53,6 +53,8 @@ _BOOKIES: Final = BookkeeperPolicy(
 _SHORT_SESSION_S: Final = 5.0
 """Where bundles move, so that a short run sees sessions that end."""
 _SILENCE_S: Final = 5.0
+_NOTICE_S: Final = (0.001, 0.05)
+"""After how long a process that was paused learns that its connections ended."""
 _RESTART_S: Final = 1.0
 
 
@@ -124,6 +126,29 @@ class SimulatedBroker:
         self._cluster.graves.append(process)
         if power:
             self.disk.cut_power()
+
+    def pause(self) -> bool:
+        """Stop the process where it stands; False if there is none, or it is stopped."""
+        process, store = self.process, self.store
+        if process is None or store is None or process.is_paused:
+            return False
+        self._cluster.history.add(Fault(f"{self.name} stands still"))
+        self._loop.pause(process)
+        store.disconnect(is_noticed=False)
+        return True
+
+    def resume(self) -> None:
+        process, store = self.process, self.store
+        if process is None or store is None or not process.is_paused:
+            return
+
+        async def reconnect() -> None:
+            await asyncio.sleep(self._random.uniform(*_NOTICE_S))
+            store.reconnect()
+
+        self._loop.resume(process)
+        self._loop.spawn(process, reconnect(), "reconnect")
+        self._cluster.history.add(Fault(f"{self.name} goes on", is_late=True))
 
     async def _run(self, process: Process) -> None:
         cluster = self._cluster

@@ -80,10 +80,11 @@ class Fault:
     """Something broke, or was taken away, on purpose."""
 
     what: str
+    is_late: bool = False
+    """Whether what was held up until now arrives."""
 
 
-HEALED: Final = Fault("the network is whole again")
-"""What was on its way arrives now."""
+HEALED: Final = Fault("the network is whole again", is_late=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import heapq
 import warnings
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
@@ -40,6 +41,9 @@ class Process:
     on_killed: list[Callable[[], None]] = field(default_factory=list)
     skew_ms: int = 0
     """How far its wall clock is off."""
+    is_paused: bool = False
+    held: list[asyncio.Handle] = field(default_factory=list)
+    """Callbacks and timers that wait for the end of a pause."""
 
 
 _process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
@@ -97,6 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def kill(self, process: Process) -> None:
         """End a process between two steps: none of its callbacks runs again."""
         process.is_alive = False
+        process.held.clear()
         scheduled = cast(list[asyncio.TimerHandle], self._scheduled)  # type: ignore[attr-defined]
         ready = cast(list[asyncio.Handle], self._ready)  # type: ignore[attr-defined]
         for handle in [*ready, *scheduled]:
@@ -106,6 +111,26 @@ class VirtualLoop(asyncio.BaseEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         for callback in process.on_killed:
             callback()
+
+    def pause(self, process: Process) -> None:
+        """Stop a process after this turn of the loop, as a stop signal or a long collection of
+        garbage would: what reaches it waits, and its peers notice nothing but silence.
+        """
+        process.is_paused = True
+        timers = cast(list[asyncio.TimerHandle], self._scheduled)  # type: ignore[attr-defined]
+        process.held += sorted(each for each in timers if _owner_of(each) is process)
+        timers[:] = [each for each in timers if _owner_of(each) is not process]
+        heapq.heapify(timers)
+
+    def resume(self, process: Process) -> None:
+        """What arrived in the pause is handled first, then the timers that ran out."""
+        process.is_paused = False
+        held, process.held = process.held, []
+        for each in held:
+            if isinstance(each, asyncio.TimerHandle):
+                heapq.heappush(self._scheduled, each)  # type: ignore[attr-defined]
+            else:
+                self._ready.append(each)  # type: ignore[attr-defined]
 
     def bury(self, processes: Iterable[Process]) -> None:
         """At the end of a run: close, and let go of what killed processes left standing.
@@ -145,6 +170,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         handle = super().call_soon(callback, *args, context=context)
         if is_dead(context):
             handle.cancel()
+        elif (process := _paused(context)) is not None:
+            process.held.append(self._ready.pop())  # type: ignore[attr-defined]
         return handle
 
     def call_soon_threadsafe(  # type: ignore[override]
@@ -165,6 +192,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         handle = super().call_at(when, callback, *args, context=context)
         if is_dead(context):
             handle.cancel()
+        elif (process := _paused(context)) is not None:
+            timers = cast(list[asyncio.TimerHandle], self._scheduled)  # type: ignore[attr-defined]
+            timers.remove(handle)
+            heapq.heapify(timers)
+            process.held.append(handle)
         return handle
 
     # ------------------------------------------------------------------ what would leave the thread
@@ -228,6 +260,12 @@ def _owner_of(handle: asyncio.Handle) -> Process | None:
 def is_dead(context: contextvars.Context | None) -> bool:
     process = None if context is None else context.get(_process)
     return process is not None and not process.is_alive
+
+
+def _paused(context: contextvars.Context | None) -> Process | None:
+    """The process that would run a callback, while it is paused."""
+    process = _process.get() if context is None else context.get(_process)
+    return process if process is not None and process.is_paused else None
 
 
 class VirtualClock(LoopClock):

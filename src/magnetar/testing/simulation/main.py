@@ -33,16 +33,23 @@ class Verdict:
     messages: int
 
 
-def judge(seed: int, *, on_bookies: bool | None = None, focus: Focus | None = None) -> Verdict:
-    outcome = run(seed, on_bookies=on_bookies, focus=focus)
+def judge(
+    seed: int, *, on_bookies: bool | None = None, focus: Focus | None = None, pauses: bool = False
+) -> Verdict:
+    outcome = run(seed, on_bookies=on_bookies, focus=focus, pauses=pauses)
     return Verdict(seed, outcome.violations, outcome.simulated_s, outcome.faults, outcome.messages)
 
 
 def explore(
-    seeds: range, jobs: int, *, on_bookies: bool | None = None, focus: Focus | None = None
+    seeds: range,
+    jobs: int,
+    *,
+    on_bookies: bool | None = None,
+    focus: Focus | None = None,
+    pauses: bool = False,
 ) -> Iterator[Verdict]:
     """Run the seeds, some at a time; verdicts come in the order of the seeds."""
-    judge_one = partial(judge, on_bookies=on_bookies, focus=focus)
+    judge_one = partial(judge, on_bookies=on_bookies, focus=focus, pauses=pauses)
     if jobs == 1:
         yield from map(judge_one, seeds)
         return
@@ -75,6 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="KIND/READING",
         help="every topic is of this kind and read so, such as classic/key_shared",
     )
+    parser.add_argument(
+        "--pauses",
+        action="store_true",
+        help="brokers stand still for longer than their sessions, and nothing else breaks",
+    )
     parser.add_argument("--first", action="store_true", help="stop at the first seed that fails")
     parser.add_argument(
         "--trace", type=Path, help="write the whole history of one run to this file"
@@ -96,10 +108,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.freeze()
     gc.disable()
     if given.count == 1:
-        outcome = run(given.seed, on_bookies=on_bookies, focus=given.focus)
+        outcome = run(given.seed, on_bookies=on_bookies, focus=given.focus, pauses=given.pauses)
         return _replay(outcome, given.trace, shows_metadata=given.metadata)
     seeds = range(given.seed, given.seed + given.count)
-    verdicts = explore(seeds, given.jobs, on_bookies=on_bookies, focus=given.focus)
+    verdicts = explore(
+        seeds, given.jobs, on_bookies=on_bookies, focus=given.focus, pauses=given.pauses
+    )
     return _explore(verdicts, stops=given.first)
 
 

@@ -98,6 +98,8 @@ class SimulatedStore:
         """Whether the server has ended the session."""
         self.has_session = True
         """Until the client gives it up: it does so a little earlier, and the server may keep it."""
+        self._is_unaware = False
+        """Whether the client has yet to learn that the connection was lost."""
         self._is_closing = self._is_closed = False
         self._asked: list[asyncio.Future[Any]] = []
         self._arrives_at_s = 0.0
@@ -107,16 +109,18 @@ class SimulatedStore:
 
     # ------------------------------------------------------------------ the link
 
-    def disconnect(self) -> None:
-        """The client and the server lose each other; both notice."""
+    def disconnect(self, *, is_noticed: bool = True) -> None:
+        """The client and the server lose each other. One that is paused does not notice."""
         if self.is_heard and not self._is_closed:
             self.is_heard = False
+            self._is_unaware = not is_noticed
             self._link += 1
-            kept = self._random.uniform(1.0, _KEPT_MOST)
+            kept = self._random.uniform(1.0, _KEPT_MOST) if is_noticed else 1.0
             self._server.expire_later(self, self.session, kept)
-            self._tell(SessionEvent.CONNECTION_LOST)
-            patience_s = self._server.session_s * _LOST_AFTER
-            self._loop.call_later(patience_s, self._give_up, self._link, context=self._context)
+            if is_noticed:
+                self._tell(SessionEvent.CONNECTION_LOST)
+                patience_s = self._server.session_s * _LOST_AFTER
+                self._loop.call_later(patience_s, self._give_up, self._link, context=self._context)
 
     def _give_up(self, link: int) -> None:
         if link == self._link and not self.is_heard and self.has_session:
@@ -126,6 +130,9 @@ class SimulatedStore:
     def reconnect(self) -> None:
         if self.is_heard or self._is_closed:
             return
+        if self._is_unaware:
+            self._is_unaware = False
+            self._tell(SessionEvent.CONNECTION_LOST)
         self.is_heard = True
         is_lost = self.is_expired or not self.has_session
         if self.is_expired:

@@ -106,6 +106,8 @@ class Plan:
     copies: tuple[int, int, int] = (2, 2, 2)
     """Ensemble, write quorum and ack quorum of ledgers on bookies."""
     transfer: TransferPlan | None = None
+    has_pauses: bool = False
+    """Brokers stand still for longer than their sessions, instead of all other faults."""
 
 
 _TRANSFERS_SHARE: Final = 0.35
