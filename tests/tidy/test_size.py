@@ -28,7 +28,6 @@ METHODS: Beyond = {
     "ledger/backends/file/store.py:FileLedgerStore": (34, CONTRACT),
     "metadata/backends/zookeeper.py:ZookeeperStore": (32, CONTRACT),
     "metadata/backends/zookeeper_tree.py:ZookeeperTree": (30, CONTRACT),
-    "model/layout.py:Layout": (26, "a value with one question for each method"),
     "rules/dispatch/shared.py:Shared": (33, "one method for each event, and key-shared's hooks"),
     "testing/ledger.py:FaultyLedgerStore": (30, CONTRACT),
 }

@@ -296,12 +296,12 @@ class SchemaRegistry:
         check = partial(find_consumer_incompatibility, history, schema, strategy)
         await self._compare(schema, check)
 
-    async def delete(self, topic: TopicName, *, user: str = "", force: bool = False) -> int:
+    async def delete(self, topic: TopicName, *, force: bool = False) -> int:
         """Add a version that says "deleted", and return it; by force, forget all of them: -1."""
         if force:
             await self.delete_storage(topic)
             return -1
-        tombstone = SchemaData(SchemaType.NONE, user=user, deleted=True)
+        tombstone = SchemaData(SchemaType.NONE, deleted=True)
         async with self._turn(topic):
             for _ in range(_TRIES_MAX):
                 index, expect = await self.storage.load(topic)

@@ -168,11 +168,6 @@ class Locks:
             raise
         return lock
 
-    async def load_holder(self, path: str) -> bytes | None:
-        """The value of the lock's holder."""
-        record = await self._store.get(path)
-        return None if record is None else record.value
-
     async def close(self) -> None:
         for cancel in self._cancels:
             cancel()

@@ -214,14 +214,7 @@ class Layout:
 
     def ancestors(self, number: SegmentId) -> tuple[SegmentId, ...]:
         """Everything it came out of, nearest first."""
-        return self._walk(self.get(number).parents, up=True)
-
-    def descendants(self, number: SegmentId) -> tuple[SegmentId, ...]:
-        return self._walk(self.get(number).children, up=False)
-
-    def lineage(self, number: SegmentId) -> tuple[SegmentId, ...]:
-        """Its ancestors, farthest first, itself and its descendants."""
-        return (*reversed(self.ancestors(number)), number, *self.descendants(number))
+        return self._behind(self.get(number).parents)
 
     def merge_depth(self, number: SegmentId) -> int:
         """How many merges lie behind a segment, its own included."""
@@ -232,7 +225,7 @@ class Layout:
     def _count_merges(self, parents: Links) -> int:
         found = self._merges_behind.get(parents)
         if found is None:
-            behind = self._walk(parents, up=True)
+            behind = self._behind(parents)
             found = sum(1 for each in behind if self._is_merge(self.by_id[each]))
             self._merges_behind[parents] = found
         return found
@@ -246,15 +239,15 @@ class Layout:
         """A migration joins parents too, but never by load."""
         return len(segment.parents) > 1 and not self.by_id[segment.parents[0]].is_legacy
 
-    def _walk(self, start: Links, *, up: bool) -> tuple[SegmentId, ...]:
-        seen: dict[SegmentId, None] = dict.fromkeys(start)
+    def _behind(self, parents: Links) -> tuple[SegmentId, ...]:
+        """These and all their ancestors, nearest first."""
+        seen: dict[SegmentId, None] = dict.fromkeys(parents)
         waiting = list(seen)
         for each in waiting:
-            segment = self.by_id[each]
-            for other in segment.parents if up else segment.children:
-                if other not in seen:
-                    seen[other] = None
-                    waiting.append(other)
+            for parent in self.by_id[each].parents:
+                if parent not in seen:
+                    seen[parent] = None
+                    waiting.append(parent)
         return tuple(seen)
 
     def _get_active(self, number: SegmentId, verb: str) -> Segment:

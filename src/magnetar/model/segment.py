@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, NewType, Self
 
 from magnetar.errors import InvalidLayout, InvalidName, PreconditionFailed
-from magnetar.model.name import TopicDomain, TopicName, decode_local, parse_namespace, parse_topic
+from magnetar.model.name import TopicDomain, TopicName, parse_topic
 
 SegmentId = NewType("SegmentId", int)
 
@@ -125,11 +125,6 @@ class SegmentName:
         local = f"{self.topic.local}/{self.descriptor}"
         return TopicName(TopicDomain.SEGMENT, self.topic.namespace, local)
 
-    @property
-    def ledger_name(self) -> str:
-        """How its ledger is called: every part is one path component."""
-        return f"{self.topic.namespace}/segment/{self.topic.encoded_local}/{self.descriptor}"
-
     def __str__(self) -> str:
         return self.name.full
 
@@ -159,19 +154,6 @@ def parse_segment(name: TopicName) -> SegmentName:
         )
     span, number = parse_descriptor(descriptor)
     return SegmentName(TopicName(TopicDomain.TOPIC, name.namespace, local), span, number)
-
-
-def parse_ledger_name(text: str) -> SegmentName:
-    """The inverse of `SegmentName.ledger_name`."""
-    parts = text.split("/")
-    if len(parts) != 5 or parts[2] != "segment":
-        raise InvalidName(f"{text!r} is not the ledger name of a segment")
-    try:
-        local = decode_local(parts[3])
-    except UnicodeDecodeError:
-        raise InvalidName(f"{text!r} is not the ledger name of a segment") from None
-    topic = TopicName(TopicDomain.TOPIC, parse_namespace("/".join(parts[:2])), local)
-    return SegmentName(topic, *parse_descriptor(parts[4]))
 
 
 def scalable_name(name: TopicName) -> TopicName:

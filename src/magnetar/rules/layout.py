@@ -7,7 +7,7 @@ A plan is an intent: a value that is stored in the topic's record before anythin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final, assert_never
@@ -221,11 +221,6 @@ def count_changes(tally: ScaleTally, history: Sequence[LayoutEvent]) -> ScaleTal
         merges=tally.merges + own[ChangeKind.MERGE],
         epoch=max((each.epoch for each in fresh), default=tally.epoch),
     )
-
-
-def last_changes(history: Sequence[LayoutEvent]) -> Mapping[ChangeKind, int]:
-    """When each kind of change was last done, in milliseconds; cooldowns begin there."""
-    return {event.kind: event.at_ms for event in history}
 
 
 def serves(record: ScalableTopicMetadata, segment: SegmentName) -> bool:

@@ -107,8 +107,3 @@ def bucket_hash(*, ordering_key: bytes | None, key: bytes | None) -> int:
 def bucket_index(splits: Sequence[int], place: int) -> int:
     """Which bucket holds `place`; a split point is the first hash of the bucket above it."""
     return bisect_right(splits, place)
-
-
-def bucket_slot(splits: Sequence[int], index: int) -> int:
-    """The slot that stands for a whole bucket: its first hash, but never 0, which means unset."""
-    return max(1, splits[index - 1] if index else 0)

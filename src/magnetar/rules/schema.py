@@ -101,13 +101,6 @@ def _is_json_schema(definition: bytes) -> bool:
     return isinstance(kind, list) or (isinstance(kind, str) and kind in _JSON_TYPES)
 
 
-def is_same_schema(
-    one: SchemaData, other: SchemaData, *, steps_max: int = SCHEMA_STEPS_MAX
-) -> bool:
-    """Same type, and the same bytes or, for definitions in Avro's form, the same meaning."""
-    return find_same([StoredSchema(0, one)], other, steps_max=steps_max) is not None
-
-
 def find_same(
     history: Sequence[StoredSchema], schema: SchemaData, *, steps_max: int = SCHEMA_STEPS_MAX
 ) -> int | None:

@@ -15,7 +15,6 @@ from magnetar.model.segment import (
     bucket_ranges,
     check_scalable_name,
     parse_descriptor,
-    parse_ledger_name,
     parse_segment,
     scalable_name,
     tile,
@@ -104,19 +103,11 @@ def test_a_segment_name_is_printed_one_way() -> None:
 
 
 @pytest.mark.parametrize("local", AWKWARD)
-def test_any_local_name_survives_as_a_segment_name_and_as_a_ledger_name(local: str) -> None:
+def test_any_local_name_survives_as_a_segment_name(local: str) -> None:
     topic = parse_topic(f"topic://public/default/{local}")
     name = SegmentName(topic, HashRange(0, 0x7FFF), SegmentId(12))
     assert parse_segment(parse_topic(str(name))) == name
-    assert name.ledger_name.count("/") == 4
-    assert parse_ledger_name(name.ledger_name) == name
     assert scalable_name(name.name) == topic
-
-
-def test_the_ledger_name_of_a_segment_escapes_its_topic() -> None:
-    topic = parse_topic("topic://t/n/a b/c")
-    name = SegmentName(topic, WHOLE, SegmentId(0))
-    assert name.ledger_name == "t/n/segment/a+b%2Fc/0000-ffff-0"
 
 
 @pytest.mark.parametrize(
@@ -156,12 +147,6 @@ def test_a_bad_descriptor_is_refused(text: str) -> None:
 def test_what_is_not_a_segment_is_refused(text: str) -> None:
     with pytest.raises(InvalidName):
         parse_segment(parse_topic(text))
-
-
-@pytest.mark.parametrize("text", ["t/n/persistent/x", "t/n/segment/x", "t/n/segment/%ff/0-1-2"])
-def test_other_ledger_names_are_no_segments(text: str) -> None:
-    with pytest.raises(InvalidName):
-        parse_ledger_name(text)
 
 
 def test_only_a_scalable_topic_has_segments() -> None:

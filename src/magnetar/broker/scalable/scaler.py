@@ -205,9 +205,9 @@ class Scaler:
         if self._working is None:
             self._working = self._tasks.start(self._work(), "evaluate")
 
-    async def evaluate(self, trigger: Trigger = Trigger.TICK) -> None:
+    async def evaluate(self) -> None:
         """Ask, and return when it is answered and carried out."""
-        self.trigger(trigger)
+        self.trigger(Trigger.TICK)
         while (working := self._working) is not None:
             await asyncio.wait([working])
 

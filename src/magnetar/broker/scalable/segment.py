@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Collection,
@@ -362,14 +361,6 @@ def _is_cancelled() -> bool:
     """Whether the caller gave up, not the call."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-async def in_turns(found: Iterable[T]) -> AsyncIterator[T]:
-    """Each of them, while others get the loop in between."""
-    for place, each in enumerate(found):
-        yield each
-        if place % _A_TURN == _A_TURN - 1:
-            await yield_to_loop()
 
 
 def _clients(topic: PersistentTopic) -> Iterable[SegmentClient]:
