@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple, Never, TypeAlias, TypeVar
 
 from magnetar.operation.row import REQUIRED, Kind, Parameter, Reader
@@ -117,6 +118,22 @@ class At(NamedTuple):
         return self.operations[[*ACTIONS].index(action)] or f"{action}_{self.path}"
 
 
+@cache
+def _named(at: At, level: Level, policy: str, what: str) -> At:
+    name = at.name or policy
+    first, *rest = name.split("-")
+    path = at.path or first + "".join(word.capitalize() for word in rest)
+    return at._replace(
+        field=at.field or (path if level is Level.TOPIC else name.replace("-", "_")),
+        path=path,
+        name=name,
+        what=at.what or what,
+        said=at.said or path,
+        read_path=at.read_path or path,
+        remove_path=at.remove_path or path,
+    )
+
+
 class QuorumMax(NamedTuple):
     """The most that policies may ask for."""
 
@@ -175,20 +192,7 @@ class Policy(NamedTuple, Generic[T]):
     def at(self, level: Level) -> At | None:
         """The level with all names filled in."""
         found = self.topic if level is Level.TOPIC else self.namespace
-        if found is None:
-            return None
-        name = found.name or self.name
-        first, *rest = name.split("-")
-        path = found.path or first + "".join(word.capitalize() for word in rest)
-        return found._replace(
-            field=found.field or (path if level is Level.TOPIC else name.replace("-", "_")),
-            path=path,
-            name=name,
-            what=found.what or self.what,
-            said=found.said or path,
-            read_path=found.read_path or path,
-            remove_path=found.remove_path or path,
-        )
+        return None if found is None else _named(found, level, self.name, self.what)
 
     def place(self, level: Level) -> At:
         """The same for a level that has it."""
