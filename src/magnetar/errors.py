@@ -323,7 +323,7 @@ class LedgerSealed(BrokerError): ...
 
 
 class LedgerFenced(BrokerError):
-    """Somebody with a higher term took the ledger over."""
+    """Another owner, with a higher term, took the ledger over."""
 
 
 class LedgerCorrupt(BrokerError):

@@ -24,7 +24,7 @@ from magnetar.rules.dispatch.action import (
     Sleep,
     Traits,
 )
-from magnetar.rules.dispatch.machine import Limits, Machine
+from magnetar.rules.dispatch.machine import DispatchLimits, Machine
 from magnetar.rules.dispatch.member import Member
 
 LEDGER_ENTRIES = 7
@@ -121,7 +121,7 @@ class World:
     readers_max = 4
     tracks = True
 
-    def __init__(self, machine: Machine[Reader], limits: Limits) -> None:
+    def __init__(self, machine: Machine[Reader], limits: DispatchLimits) -> None:
         self.machine = machine
         self.limits = limits
         self.log: list[Entry] = []

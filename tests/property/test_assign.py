@@ -12,7 +12,7 @@ from magnetar.errors import BrokerError
 from magnetar.model.layout import Layout
 from magnetar.model.scalable import ConsumerKind
 from magnetar.model.segment import RING, SegmentId
-from magnetar.rules.assign import Assignment, Member, changed_members, decide_assignment
+from magnetar.rules.assign import Assignment, GroupMember, changed_members, decide_assignment
 
 STREAM, CHECKPOINT = ConsumerKind.STREAM, ConsumerKind.CHECKPOINT
 EVENTS = st.lists(
@@ -64,7 +64,7 @@ class Subscription:
             return
 
     def assign(self, previous: Assignment, kind: ConsumerKind) -> Assignment:
-        members = [Member(name, self.sharing) for name in self.members]
+        members = [GroupMember(name, self.sharing) for name in self.members]
         return decide_assignment(self.layout, members, previous, kind=kind, drained=self.drained)
 
 
@@ -137,7 +137,7 @@ def test_no_level_assignment_moves_fewer_segments(
     layout = Layout.initial(count, now_ms=0)
     before = holders[:count]
     previous = Assignment(0, {SegmentId(index): (name,) for index, name in enumerate(before)})
-    members = [Member(name) for name in sorted(names)]
+    members = [GroupMember(name) for name in sorted(names)]
     decided = decide_assignment(layout, members, previous, kind=STREAM)
     after = [decided.owners[SegmentId(index)][0] for index in range(count)]
     present = sorted(names)

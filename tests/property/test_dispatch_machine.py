@@ -10,14 +10,14 @@ from magnetar.model.position import Position
 from magnetar.model.subscription import SubscriptionType
 from magnetar.rules.dispatch.action import Traits
 from magnetar.rules.dispatch.keyshared import KeyShared
-from magnetar.rules.dispatch.machine import Limits
+from magnetar.rules.dispatch.machine import DispatchLimits
 from magnetar.rules.dispatch.member import Member, Sharing
 from magnetar.rules.dispatch.shared import Shared
 from magnetar.rules.dispatch.single import SingleActive
 from tests.property.dispatch_world import Entry, Found, Reader, Step, World, steps
 
 limits = st.builds(
-    Limits,
+    DispatchLimits,
     unacked_per_consumer=st.sampled_from([3, 6, 1 << 60]),
     unacked_in_all=st.sampled_from([4, 9, 1 << 60]),
     delays=st.booleans(),
@@ -39,7 +39,7 @@ class SingleWorld(World):
                 partition_index=-1,
                 switch_delay_s=switch_delay_s,
             ),
-            Limits(),
+            DispatchLimits(),
         )
 
     def on_rewound(self) -> None:
@@ -65,10 +65,10 @@ class SingleWorld(World):
 class SharedWorld(World):
     """What is unacknowledged is held by one, or waits for permits."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: DispatchLimits) -> None:
         super().__init__(self.make(limits), limits)
 
-    def make(self, limits: Limits) -> Shared[Reader]:
+    def make(self, limits: DispatchLimits) -> Shared[Reader]:
         return Shared(limits)
 
     def on_delivered(self, reader: Reader, entry: Entry, redeliveries: int) -> None:
@@ -120,7 +120,7 @@ class SharedWorld(World):
 class KeySharedWorld(SharedWorld):
     """A key is with one consumer at a time, in order."""
 
-    def make(self, limits: Limits) -> Shared[Reader]:
+    def make(self, limits: DispatchLimits) -> Shared[Reader]:
         return KeyShared(Sharing(SubscriptionType.KEY_SHARED), limits, ring_points=10)
 
     def slot_of(self, entry: Entry) -> int:
@@ -172,14 +172,16 @@ def test_the_active_consumer_gets_all_in_the_order_of_the_log(
 @settings(max_examples=300)
 @given(history=steps, limits=limits)
 def test_a_message_is_with_one_consumer_until_it_is_acknowledged(
-    history: list[Step], limits: Limits
+    history: list[Step], limits: DispatchLimits
 ) -> None:
     SharedWorld(limits).run(history)
 
 
 @settings(max_examples=300)
 @given(history=steps, limits=limits)
-def test_a_key_is_with_one_consumer_and_in_order(history: list[Step], limits: Limits) -> None:
+def test_a_key_is_with_one_consumer_and_in_order(
+    history: list[Step], limits: DispatchLimits
+) -> None:
     KeySharedWorld(limits).run(history)
 
 
@@ -187,11 +189,11 @@ def test_a_key_is_with_one_consumer_and_in_order(history: list[Step], limits: Li
 def test_what_is_redelivered_while_the_end_of_the_log_is_read_is_not_forgotten(
     world: type[SharedWorld],
 ) -> None:
-    world(Limits()).run([("publish", 0, 0, 3), ("redeliver", 3, 5, 1), ("rest", 0, 0, 0)])
+    world(DispatchLimits()).run([("publish", 0, 0, 3), ("redeliver", 3, 5, 1), ("rest", 0, 0, 0)])
 
 
 def test_nothing_overtakes_what_a_failed_read_should_have_redelivered() -> None:
-    KeySharedWorld(Limits()).run(
+    KeySharedWorld(DispatchLimits()).run(
         [
             ("join", 0, 0, 0),
             ("publish", 4, 11, 1),
@@ -204,7 +206,7 @@ def test_nothing_overtakes_what_a_failed_read_should_have_redelivered() -> None:
 
 @given(count=st.integers(1, 5), published=st.integers(0, 150), permits=st.integers(200, 400))
 def test_consumers_with_permits_take_turns(count: int, published: int, permits: int) -> None:
-    world = SharedWorld(Limits())
+    world = SharedWorld(DispatchLimits())
     readers = [world.join(0) for _ in range(count)]
     for reader in readers:
         world._grant(reader, permits)
@@ -217,7 +219,7 @@ def test_consumers_with_permits_take_turns(count: int, published: int, permits: 
 
 @given(first=st.integers(1, 30), published=st.integers(1, 60))
 def test_a_lower_level_is_served_when_the_best_has_no_permits(first: int, published: int) -> None:
-    world = SharedWorld(Limits())
+    world = SharedWorld(DispatchLimits())
     best, other = world.join(0), world.join(1)
     world._grant(best, first)
     world._grant(other, 100)
@@ -237,9 +239,9 @@ def test_what_is_kept_nowhere_goes_out_once_and_only_for_permits(
     kind: SubscriptionType, counts: list[int], permits: list[int]
 ) -> None:
     machine = {
-        SubscriptionType.SHARED: lambda: Shared[Reader](Limits(), is_tracked=False),
+        SubscriptionType.SHARED: lambda: Shared[Reader](DispatchLimits(), is_tracked=False),
         SubscriptionType.KEY_SHARED: lambda: KeyShared[Reader](
-            Sharing(SubscriptionType.KEY_SHARED), Limits(), ring_points=10, is_tracked=False
+            Sharing(SubscriptionType.KEY_SHARED), DispatchLimits(), ring_points=10, is_tracked=False
         ),
     }.get(
         kind,
@@ -250,7 +252,7 @@ def test_what_is_kept_nowhere_goes_out_once_and_only_for_permits(
             switch_delay_s=0.0,
         ),
     )()
-    world = SharedWorld(Limits())
+    world = SharedWorld(DispatchLimits())
     readers = [Reader(number) for number in range(len(permits))]
     if kind is SubscriptionType.EXCLUSIVE:
         readers = readers[:1]

@@ -305,7 +305,7 @@ DATA_PLANE = (
     "magnetar.broker.catalog",
     "magnetar.broker.connection",
     "magnetar.broker.consumer",
-    "magnetar.broker.door",
+    "magnetar.broker.binary_server",
     "magnetar.broker.nonpersistent",
     "magnetar.broker.persistent",
     "magnetar.broker.producer",

@@ -24,8 +24,8 @@ from magnetar.broker.administration import (
     overview,
     policy_origin,
     preview,
-    sight,
     topic_state,
+    visibility,
 )
 from magnetar.broker.administration.message_browser import Published, Start
 from magnetar.broker.administration.topic_table import Choice, Names, check_choice, load_table
@@ -211,12 +211,14 @@ async def get_rights(api: Administration, call: Call) -> object:
         target = Target(namespace=parse_namespace(text))
     elif text := call.query("tenant"):
         target = Target(tenant=text)
-    return await sight.find_rights(api.owners.authorization, call.caller, all_operations(), target)
+    return await visibility.find_rights(
+        api.owners.authorization, call.caller, all_operations(), target
+    )
 
 
 async def get_tenants(api: Administration, call: Call) -> object:
     """Tenants and namespaces that the caller sees."""
-    found = await sight.list_tenants(api.owners, call.caller)
+    found = await visibility.list_tenants(api.owners, call.caller)
     return {tenant: [str(name) for name in names] for tenant, names in found.items()}
 
 
@@ -247,7 +249,7 @@ class _Streams:
         views = overview.BrokerViews(api.owners)
 
         async def load() -> object:
-            seen = await sight.find_sight(api.owners, call.caller)
+            seen = await visibility.find_visibility(api.owners, call.caller)
             return await views.overview(seen, cluster=api.owners.cluster)
 
         return await self._answer(api, call, load)
@@ -270,7 +272,7 @@ class _Streams:
         names, views = Names(api.owners), overview.BrokerViews(api.owners)
 
         async def load() -> object:
-            seen = await sight.find_sight(api.owners, call.caller)
+            seen = await visibility.find_visibility(api.owners, call.caller)
             return (await load_table(await views.topics(seen), names, seen, choice))._asdict()
 
         return await self._answer(api, call, load)
@@ -278,7 +280,7 @@ class _Streams:
     async def get_topic(self, api: Administration, call: Call) -> object:
         """One topic as it is now, and where it can be changed, if not here."""
         owners, topic = api.owners, call.topic
-        states = topic_state.TopicStates(owners)
+        states = topic_state.TopicViews(owners)
 
         async def load() -> object:
             if not await owners.authorization.may(call.caller, TOPIC_READ, Target(topic=topic)):
@@ -360,7 +362,7 @@ async def get_preview(api: Administration, call: Call) -> object:
 
 
 async def get_cursor_preview(api: Administration, call: Call) -> object:
-    """How many messages would come again, or be passed over, if a cursor were moved."""
+    """How many messages would be redelivered or skipped if a cursor were moved."""
     position = call.query("position")
     return await preview.preview_cursor(
         api.owners,

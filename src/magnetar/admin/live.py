@@ -26,7 +26,7 @@ _INTERVAL_S_MAX: Final = 15.0
 _LOOK_S: Final = 0.2
 """How often it is asked whether something changed that is shown at once."""
 _LIFE_S: Final = 60.0
-"""A page comes again after that with its credentials, which may have run out."""
+"""A page asks anew after that with its credentials, which may have run out."""
 _QUIET_S: Final = 15.0
 """Something is sent at least so often: a reader that is gone is found out."""
 _STREAMS_MAX: Final = 64

@@ -43,7 +43,7 @@ Relay: TypeAlias = Callable[[str, Forwarded], Awaitable[Answered]]
 """Carries a request to a broker, by its id; raise ServiceNotReady when it does not answer."""
 
 
-class Application(Protocol):
+class AsgiApplication(Protocol):
     async def __call__(
         self,
         scope: Scope,
@@ -70,7 +70,7 @@ def make_response(answered: Answered) -> Response:
     return Response(answered.status, answered.body, headers=tuple(answered.headers))
 
 
-async def answer(application: Application, forwarded: Forwarded) -> Answered:
+async def answer(application: AsgiApplication, forwarded: Forwarded) -> Answered:
     """Let the application of this broker answer a request that came to another one."""
     status, body = 0, bytearray()
     headers: list[tuple[bytes, bytes]] = []

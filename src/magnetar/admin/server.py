@@ -26,7 +26,7 @@ _SHUTDOWN_S_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class HttpDoor:
+class HttpServer:
     """Makes a protocol of each connection that comes to one port."""
 
     server: uvicorn.Server
@@ -88,7 +88,7 @@ async def serving(
         listener.listen(BACKLOG)
         await server.startup(sockets=[])
         try:
-            async with accepting(listener, HttpDoor(server, app.slots, limit, tls).serve):
+            async with accepting(listener, HttpServer(server, app.slots, limit, tls).serve):
                 yield int(listener.getsockname()[1])
         finally:
             await server.shutdown()

@@ -25,9 +25,9 @@ import msgspec
 
 from magnetar.app.cluster_state import (
     ZOOKEEPER,
+    ClusterPorts,
     ClusterRefused,
     Entry,
-    Ports,
     State,
     describe_state,
     format_status,
@@ -98,7 +98,7 @@ def run_up(
 class Cluster:
     """The processes of one directory."""
 
-    def __init__(self, data: Path, ports: Ports, overrides: Sequence[str] = ()) -> None:
+    def __init__(self, data: Path, ports: ClusterPorts, overrides: Sequence[str] = ()) -> None:
         module = _load_bookkeeper()
         self._data = data
         self._ports = ports
@@ -323,7 +323,7 @@ def _command_of(pid: int) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 
-def _check_free(ports: Ports, data: Path) -> None:
+def _check_free(ports: ClusterPorts, data: Path) -> None:
     """A process that was just ended has its port for a moment more."""
     deadline = time.monotonic() + _PORT_S_MAX
     for port in ports:

@@ -21,7 +21,7 @@ class ClusterRefused(MagnetarError):
     """The cluster cannot do what was asked; the sentence says what to do."""
 
 
-class Ports(msgspec.Struct, frozen=True):
+class ClusterPorts(msgspec.Struct, frozen=True):
     """Where the processes of a directory serve. A bookie is known by its address: ports stay."""
 
     zookeeper: int
@@ -48,13 +48,18 @@ class Entry(msgspec.Struct, frozen=True):
 class State(msgspec.Struct, frozen=True):
     pid: int
     """Of `magnetar cluster up`."""
-    ports: Ports
+    ports: ClusterPorts
     processes: tuple[Entry, ...]
 
 
 def plan_ports(
-    known: Ports | None, *, bookies: int, brokers: int, first: Mapping[str, int], free: list[int]
-) -> Ports:
+    known: ClusterPorts | None,
+    *,
+    bookies: int,
+    brokers: int,
+    first: Mapping[str, int],
+    free: list[int],
+) -> ClusterPorts:
     """Keep what is known, count on from the first ports that were given, else take free ones."""
 
     def pick(kind: str, index: int) -> int:
@@ -62,7 +67,7 @@ def plan_ports(
 
     known_bookies = known.bookies if known else ()
     known_brokers = known.brokers if known else ()
-    return Ports(
+    return ClusterPorts(
         zookeeper=known.zookeeper if known else pick("zookeeper", 0),
         # Each bookie may hold the only copies of something: none is left out.
         bookies=known_bookies

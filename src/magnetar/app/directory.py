@@ -33,7 +33,7 @@ _STORE_LOOK_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class StoreLayout:
     """Over how many stores of ledgers a directory is spread. An id from `first` on tells its store;
     ledgers below are in store 0.
     """
@@ -59,7 +59,7 @@ class DataDirectory:
         return self.path / (f"ledgers-{store}" if store else "ledgers")
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> StoreLayout:
         return read_spread(self.path)
 
     @property
@@ -107,7 +107,7 @@ def holding(path: Path, clock: Clock) -> Iterator[DataDirectory]:
                 f"{path} is in use by {_read_holder(path / _LOCK)}"
             ) from None
         os.ftruncate(lock, 0)
-        with suppress(OSError):  # on a full disk others do not hear who is inside
+        with suppress(OSError):  # on a full disk others do not learn who is inside
             os.pwrite(lock, f"pid {os.getpid()} since {clock.now_ms()}\n".encode(), 0)
         _settle_format(path)
         yield DataDirectory(path)
@@ -181,19 +181,19 @@ def read_format(path: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def read_spread(path: Path) -> Spread:
+def read_spread(path: Path) -> StoreLayout:
     """What the format file says of stores; one, unless it says otherwise."""
     try:
         text = (path / _FORMAT).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return Spread()
+        return StoreLayout()
     found = _STAMP.fullmatch(text)
     if found is None or found.group(2) is None:
-        return Spread()
-    return Spread(int(found.group(2)), int(found.group(3)))
+        return StoreLayout()
+    return StoreLayout(int(found.group(2)), int(found.group(3)))
 
 
-def widen_spread(directory: DataDirectory, workers: int) -> Spread:
+def widen_spread(directory: DataDirectory, workers: int) -> StoreLayout:
     """See that there is a store for each worker. What is there stays where it is, and a version
     that knows one store only stays out from then on.
     """
@@ -202,7 +202,7 @@ def widen_spread(directory: DataDirectory, workers: int) -> Spread:
         return present
     is_empty = not directory.metadata_file.exists() and not directory.ledger_folder.exists()
     first = 0 if is_empty else _FIRST_AFTER_ONE
-    spread = Spread(workers, present.first if present.count > 1 else first)
+    spread = StoreLayout(workers, present.first if present.count > 1 else first)
     stamp = f"magnetar {FORMAT_VERSION}\nstores {spread.count} from {spread.first}\n"
     _store_durably(directory.path / _FORMAT, stamp)
     return spread

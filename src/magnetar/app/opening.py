@@ -14,8 +14,8 @@ from magnetar.app.process import descriptor_limit
 from magnetar.app.storage import Storage
 from magnetar.app.tls import Contexts
 from magnetar.broker.administration.web import Administration
+from magnetar.broker.binary_server import BinaryServer
 from magnetar.broker.broker_call import BrokerLink
-from magnetar.broker.door import BinaryDoor
 from magnetar.broker.handler import make_handlers
 from magnetar.broker.node import open_node
 from magnetar.broker.ownership import Owner
@@ -74,8 +74,8 @@ async def open_doors(
     for each in listeners:
         for listener, context in ((each.plain, None), (each.secure, contexts.broker)):
             if listener is not None:
-                door = BinaryDoor(service, handlers, context)
-                await stack.enter_async_context(accepting(listener, door.serve))
+                server = BinaryServer(service, handlers, context)
+                await stack.enter_async_context(accepting(listener, server.serve))
     # The web ports open last: after the first answer of one everything can be used.
     application = make_application(api)
     application.relay = relay

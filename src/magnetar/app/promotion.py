@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from crc32c import crc32c
 
-from magnetar.app.promotion_plan import CarriedLedger, Plan, find_cursors, plan_promotion
+from magnetar.app.promotion_plan import CarriedLedger, PromotionPlan, find_cursors, plan_promotion
 from magnetar.app.promotion_source import Source
 from magnetar.broker.broker_directory import BROKERS
 from magnetar.broker.resource import CLUSTERS, POLICIES
@@ -70,7 +70,7 @@ class Promotion:
         self._ledgers = ledgers
         self._report = report
 
-    async def run(self, plan: Plan) -> Progress:
+    async def run(self, plan: PromotionPlan) -> Progress:
         """Raise PromotionRefused before anything is written when the cluster has what the directory
         would bring, and when a ledger is not found there as it was copied.
         """
@@ -222,7 +222,7 @@ class Promotion:
             ) from None
 
 
-async def plan_source(source: Source, *, cluster: str) -> Plan:
+async def plan_source(source: Source, *, cluster: str) -> PromotionPlan:
     """What to carry, with the last state of every cursor."""
     ledgers = source.ledgers
     states: dict[str, CursorInfo] = {}

@@ -69,7 +69,7 @@ class CarriedLedger:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PromotionPlan:
     ledgers: tuple[CarriedLedger, ...]
     records: Mapping[str, bytes]
     """In the order in which they are written: a namespace exists when all it has is there."""
@@ -90,7 +90,7 @@ def plan_promotion(
     cursors: Mapping[str, CursorInfo],
     *,
     cluster: str,
-) -> Plan:
+) -> PromotionPlan:
     """`cursors` are the last states by path; `cluster` is the name of where it goes.
 
     Raise PromotionRefused for what this version does not know how to carry.
@@ -116,7 +116,7 @@ class _Planning:
         self._written: dict[str, bytes] = {}
         self._topics = self._cursor_count = 0
 
-    def run(self) -> Plan:
+    def run(self) -> PromotionPlan:
         later: dict[str, bytes] = {}
         for path, record in sorted(self._records.items()):
             depth = _depth_of(path)
@@ -147,7 +147,7 @@ class _Planning:
         ordered = dict(sorted(later.items(), key=lambda each: -each[0].count("/")))
         ordered[f"{CLUSTERS}/{self._cluster}"] = encode_document(ClusterData())
         carried = tuple(self._carried[number] for number in sorted(self._carried))
-        return Plan(carried, self._written | ordered, self._topics, self._cursor_count)
+        return PromotionPlan(carried, self._written | ordered, self._topics, self._cursor_count)
 
     def _plan_log(self, path: str, record: Record) -> None:
         target = without_bucket(path)

@@ -105,7 +105,7 @@ async def _answer_call(calls: BrokerCalls, name: str, body: bytes) -> bytes:
     return _encode(await calls.answer(call, request))
 
 
-async def _answer_request(application: relay.Application, name: str, body: bytes) -> bytes:
+async def _answer_request(application: relay.AsgiApplication, name: str, body: bytes) -> bytes:
     forwarded = msgspec.msgpack.decode(body, type=relay.Forwarded)
     return _encode(await relay.answer(application, forwarded))
 

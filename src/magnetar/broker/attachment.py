@@ -38,7 +38,7 @@ class Attachment(Protocol):
 A = TypeVar("A", bound=Attachment)
 
 
-class Carrier(Protocol):
+class AttachmentOwner(Protocol):
     """A connection that keeps attachments."""
 
     def attached(self, kind: type[A]) -> A:

@@ -51,7 +51,7 @@ class Authorization:
         return decide_access(caller, need, target, await self._grants(need, target))
 
     async def require_tenant(self, tenant: str) -> None:
-        """Raise TenantNotFound; official clients expect to hear that first."""
+        """Raise TenantNotFound; official clients expect that first."""
         if await self._resources.tenants.get(tenant) is None:
             raise TenantNotFound("Tenant does not exist", tenant)
 

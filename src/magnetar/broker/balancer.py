@@ -7,7 +7,7 @@ from typing import Final
 
 from magnetar.broker.bundle_boundary import Boundaries
 from magnetar.broker.bundle_ownership import BundleOwnership
-from magnetar.broker.bundle_record import BundleRequest, Wish, owner_path
+from magnetar.broker.bundle_record import BundleAction, BundleRequest, owner_path
 from magnetar.broker.placement import Placement
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.load import BrokerReport
@@ -97,8 +97,8 @@ class Balancer:
         ):
             _log.info("bundle moves", bundle=move.bundle, source=move.source, to=move.destination)
             self._moved_ms[move.bundle] = now_ms
-            wish = BundleRequest(wish=Wish.OWN, brokerId=move.destination)
-            await self._ownership.requests.put(parse_bundle(move.bundle), wish)
+            request = BundleRequest(action=BundleAction.OWN, brokerId=move.destination)
+            await self._ownership.requests.put(parse_bundle(move.bundle), request)
 
     async def _split(self, reports: Mapping[str, BrokerReport], policy: SplitPolicy) -> None:
         counts = {}
@@ -108,7 +108,9 @@ class Balancer:
             counts[str(namespace)] = 0 if boundaries is None else len(boundaries) - 1
         for bundle in decide_splits(reports, self._rounds, policy, count_bundles=counts):
             _log.info("bundle is split", bundle=bundle)
-            await self._ownership.requests.put(parse_bundle(bundle), BundleRequest(wish=Wish.SPLIT))
+            await self._ownership.requests.put(
+                parse_bundle(bundle), BundleRequest(action=BundleAction.SPLIT)
+            )
 
 
 def plan_shedding(config: Configuration) -> ShedPolicy:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from magnetar.broker.bundle_ownership import BundleOwnership, broker_of
-from magnetar.broker.bundle_record import INTERNAL, BundleRequest, Wish
+from magnetar.broker.bundle_record import INTERNAL, BundleAction, BundleRequest
 from magnetar.broker.bundle_split import BundleSplitter
 from magnetar.broker.ownership import Owner
 from magnetar.broker.resource import Namespaces
@@ -43,7 +43,7 @@ class BundleMover:
         self.splitter: Final = BundleSplitter(namespaces, ownership)
         self._close_topics = close_topics
         self._clock = clock
-        ownership.on_wish = self._on_wish
+        ownership.on_request = self._on_request
 
     async def unload(self, bundle: Bundle, destination: str | None = None) -> None:
         """Let a bundle go, wherever it is owned; to the destination, or to the broker that the
@@ -57,9 +57,9 @@ class BundleMover:
         if owner.is_self:
             await self._leave(bundle, destination)
             return
-        wish = Wish.UNLOAD if destination is None else Wish.OWN
+        action = BundleAction.UNLOAD if destination is None else BundleAction.OWN
         await self.ownership.requests.put(
-            bundle, BundleRequest(wish=wish, brokerId=destination or "")
+            bundle, BundleRequest(action=action, brokerId=destination or "")
         )
         await self.ownership.requests.wait_met(bundle)
 
@@ -122,13 +122,13 @@ class BundleMover:
 
         await _for_each(self.ownership.bundles, leave)
 
-    async def _on_wish(self, bundle: Bundle, request: BundleRequest) -> None:
-        match request.wish:
-            case Wish.OWN:
+    async def _on_request(self, bundle: Bundle, request: BundleRequest) -> None:
+        match request.action:
+            case BundleAction.OWN:
                 await self._leave(bundle, request.brokerId)
-            case Wish.UNLOAD:
+            case BundleAction.UNLOAD:
                 await self._leave(bundle, None)
-            case Wish.SPLIT:
+            case BundleAction.SPLIT:
                 await self.splitter.split(bundle, (middle_of(bundle.range),))
 
     async def _leave(self, bundle: Bundle, destination: str | None) -> None:

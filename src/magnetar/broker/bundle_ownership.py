@@ -15,8 +15,8 @@ from magnetar.broker.broker_directory import BrokerDirectory
 from magnetar.broker.bundle_lock import BundleLocks
 from magnetar.broker.bundle_record import (
     OWNERS,
+    BundleAction,
     BundleRequest,
-    Wish,
     bundle_at,
     make_owner,
     with_internal,
@@ -65,7 +65,7 @@ class BundleOwnership:
         self.directory: Final = directory
         self.is_leaving = False
         """Whether this broker takes no more bundles: it is about to stop."""
-        self.on_wish: Callable[[Bundle, BundleRequest], Awaitable[None]] | None = None
+        self.on_request: Callable[[Bundle, BundleRequest], Awaitable[None]] | None = None
         """Carries out what is asked of a bundle that is owned here."""
         self._store = store
         self._clock = clock
@@ -200,8 +200,8 @@ class BundleOwnership:
         self._unloading.add(bundle)
         try:
             if target is not None:
-                wish = BundleRequest(wish=Wish.OWN, brokerId=target.broker_id)
-                await self.requests.put(bundle, wish)
+                request = BundleRequest(action=BundleAction.OWN, brokerId=target.broker_id)
+                await self.requests.put(bundle, request)
             await close()
             waiting = self._waits.begin(bundle)
             await self.locks.release(bundle)
@@ -225,14 +225,14 @@ class BundleOwnership:
         """See to it that a bundle gets an owner; return whether it is this broker."""
         leader = await self._other_leader()
         if leader is not None and broker_of(bundle.namespace) is None:
-            wish = BundleRequest(wish=Wish.OWN)
+            request = BundleRequest(action=BundleAction.OWN)
         else:
             chosen = await self._choose_peer(bundle)
             if chosen.is_self:
                 return await self._try_acquire(bundle)
-            wish = BundleRequest(wish=Wish.OWN, brokerId=chosen.broker_id)
+            request = BundleRequest(action=BundleAction.OWN, brokerId=chosen.broker_id)
         waiting = self._waits.begin(bundle)
-        await self.requests.put(bundle, wish)
+        await self.requests.put(bundle, request)
         await self._waits.wait(bundle, waiting)
         return False
 
@@ -272,7 +272,7 @@ class BundleOwnership:
         return bundle in self.locks and bundle not in self._unloading
 
     def _is_for_me(self, request: BundleRequest) -> bool:
-        return request.wish is Wish.OWN and request.brokerId == self.me.broker_id
+        return request.action is BundleAction.OWN and request.brokerId == self.me.broker_id
 
     async def _is_coming(self, bundle: Bundle) -> bool:
         """Whether this broker was asked to own the bundle and will, in a moment."""
@@ -293,26 +293,26 @@ class BundleOwnership:
             await self._meet_as_owner(bundle, request)
         elif self.is_leader and not request.brokerId:
             has_owner = await self.locks.load(bundle) is not None
-            if has_owner == (request.wish is Wish.OWN):
+            if has_owner == (request.action is BundleAction.OWN):
                 await self._forget(bundle)  # it has what it asks for, or no owner to ask
             elif not has_owner:
                 await self._assign_as_leader(bundle)
 
     async def _meet_as_owner(self, bundle: Bundle, request: BundleRequest) -> None:
-        if request.wish is Wish.OWN and not request.brokerId:
+        if request.action is BundleAction.OWN and not request.brokerId:
             await self._forget(bundle)  # it has an owner
-        elif bundle not in self._unloading and self.on_wish is not None:
+        elif bundle not in self._unloading and self.on_request is not None:
             try:
-                await self.on_wish(bundle, request)
+                await self.on_request(bundle, request)
             finally:
-                if request.wish is not Wish.OWN:
+                if request.action is not BundleAction.OWN:
                     await self._forget(bundle)
 
     async def _assign_as_leader(self, bundle: Bundle) -> None:
         chosen = await self._choose_peer(bundle)
         if not chosen.is_self:
-            wish = BundleRequest(wish=Wish.OWN, brokerId=chosen.broker_id)
-            await self.requests.put(bundle, wish)
+            request = BundleRequest(action=BundleAction.OWN, brokerId=chosen.broker_id)
+            await self.requests.put(bundle, request)
         elif await self._try_acquire(bundle):
             await self._forget(bundle)
 

@@ -41,7 +41,7 @@ class OwnerRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.nativeUrl, self.nativeUrlTls, self.httpUrl, self.httpUrlTls
 
 
-class Wish(StrEnum):
+class BundleAction(StrEnum):
     """What a request asks for."""
 
     OWN = "own"
@@ -56,7 +56,7 @@ class Wish(StrEnum):
 class BundleRequest(msgspec.Struct, kw_only=True, frozen=True):
     """Gone when it was met, or with the session of the broker that asked."""
 
-    wish: Wish
+    action: BundleAction = msgspec.field(name="wish")
     brokerId: str = ""
 
 

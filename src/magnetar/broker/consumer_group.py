@@ -12,7 +12,7 @@ from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import ConsumerBusy
 from magnetar.model.subscription import SubscriptionType
 from magnetar.rules.dispatch.keyshared import KeyShared
-from magnetar.rules.dispatch.machine import Limits, Machine
+from magnetar.rules.dispatch.machine import DispatchLimits, Machine
 from magnetar.rules.dispatch.member import Sharing, check_agreement
 from magnetar.rules.dispatch.shared import Shared
 from magnetar.rules.dispatch.single import SingleActive
@@ -146,12 +146,14 @@ class ConsumerGroup(ABC):
                     switch_delay_s=delay_ms / 1000,
                 )
             case SubscriptionType.SHARED:
-                return Shared(Limits(), is_tracked=is_tracked)
+                return Shared(DispatchLimits(), is_tracked=is_tracked)
             case SubscriptionType.KEY_SHARED:
                 points = config.subscriptionKeySharedConsistentHashingReplicaPoints
                 if not config.subscriptionKeySharedUseConsistentHashing:
                     points = 0
-                return KeyShared(sharing, Limits(), ring_points=points, is_tracked=is_tracked)
+                return KeyShared(
+                    sharing, DispatchLimits(), ring_points=points, is_tracked=is_tracked
+                )
 
     def remove_consumer(self, consumer: Consumer) -> None:
         if self.dispatcher is not None:

@@ -243,8 +243,8 @@ def _write_scalable(text: MetricText, scalable: ScalableService, at: Mapping[str
         text.add(name, format_labels(own), count, kind=MetricKind.COUNTER)
     writes = scalable.reporter.writes
     text.add("magnetar_segment_load_writes_total", labels, writes, kind=MetricKind.COUNTER)
-    for door, count in scalable.refusals.counts.items():
-        own = {**at, "door": door}
+    for entry, count in scalable.refusals.counts.items():
+        own = {**at, "door": entry}
         name = "magnetar_legacy_client_refusals_total"
         text.add(name, format_labels(own), count, kind=MetricKind.COUNTER)
     recalls = scalable.redeliveries

@@ -23,7 +23,7 @@ _PROCESSOR_LIMIT: Final = 100.0
 """Percent: messages are handled on one core, however many the machine has."""
 
 
-class LoadReporter:
+class BrokerLoadReporter:
     """Keeps the registration of the broker up to date."""
 
     def __init__(

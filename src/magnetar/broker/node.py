@@ -10,7 +10,7 @@ from magnetar.broker.balancer import Balancer
 from magnetar.broker.broker_call import BrokerLink
 from magnetar.broker.bundle_mover import BundleMover
 from magnetar.broker.ledger_sweep import NamedLedgers
-from magnetar.broker.load_report import LoadReporter
+from magnetar.broker.load_report import BrokerLoadReporter
 from magnetar.broker.membership import Home, Membership, join, join_bundles, take_instance
 from magnetar.broker.ownership import Owner, Ownership, SoleOwnership, take_term
 from magnetar.broker.policy import PolicyService
@@ -151,7 +151,7 @@ def _start_balancing(
 ) -> None:
     """Report what this broker carries, and balance the cluster while it leads."""
     config, clock, tasks = owners.config, owners.clock, owners.tasks
-    reporter = LoadReporter(
+    reporter = BrokerLoadReporter(
         membership.registration,
         membership.ownership,
         owners.catalog.topics,

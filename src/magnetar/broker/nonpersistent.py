@@ -177,12 +177,12 @@ class NonPersistentTopic(Topic):
         self.policy = policy
         self.throttle.limiter = make_limiter(policy.publish_rate, now=self.host.clock.monotonic())
 
-    async def close(self, *, tell_clients: bool = True) -> None:
+    async def close(self) -> None:
         self.closed = True
         self.throttle.close()
         self.producers.close(TopicFenced(f"Topic {self.name} is closing"))
         for producer in self.producers:
-            producer.disconnect() if tell_clients else producer.detach()
+            producer.disconnect()
         for subscription in list(self.subscriptions.values()):
             await subscription.close()
 

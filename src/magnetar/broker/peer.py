@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from magnetar.broker.attachment import Carrier
+from magnetar.broker.attachment import AttachmentOwner
 
 
-class Peer(Carrier, Protocol):
+class Peer(AttachmentOwner, Protocol):
     @property
     def address(self) -> str: ...
 

@@ -324,18 +324,17 @@ class PersistentTopic(Topic):
 
     # ------------------------------------------------------------------ the end
 
-    async def close(self, *, tell_clients: bool = True) -> None:
+    async def close(self) -> None:
         """Fence, answer what was taken, tell the clients to come back, make everything durable."""
         if self.closed:
             return
         self.closed = True
-        if tell_clients:
-            try:
-                async with self.host.clock.timeout(ANSWERED_S_MAX):
-                    await self.termination.quiesce()
-            except TimeoutError:
-                _log.warning("closed with unanswered messages", topic=self.name.full)
-        await self._send_clients_away(tell=tell_clients)
+        try:
+            async with self.host.clock.timeout(ANSWERED_S_MAX):
+                await self.termination.quiesce()
+        except TimeoutError:
+            _log.warning("closed with unanswered messages", topic=self.name.full)
+        await self._disconnect_clients()
         await self.compactor.close()
         if self.dedup is not None:
             await self.dedup.close()
@@ -344,19 +343,19 @@ class PersistentTopic(Topic):
         await self.log.close()
 
     async def delete(self) -> None:
-        await self._send_clients_away()
+        await self._disconnect_clients()
         await self.compactor.close()
         await self.compactor.delete()
         if self.transactions is not None:
             await self.transactions.delete()
         await self.log.delete()
 
-    async def _send_clients_away(self, *, tell: bool = True) -> None:
+    async def _disconnect_clients(self) -> None:
         self.closed = True
         self.throttle.close()
         self.producers.close(TopicFenced(f"Topic {self.name} is closing"))
         for producer in self.producers:
-            producer.disconnect() if tell else producer.detach()
+            producer.disconnect()
         for subscription in list(self.subscriptions.values()):
             await subscription.close()
 

@@ -28,7 +28,7 @@ from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
-from magnetar.rules.dispatch.machine import NO_LIMIT, Limits
+from magnetar.rules.dispatch.machine import NO_LIMIT, DispatchLimits
 from magnetar.rules.transaction.buffer import TransactionBuffer
 from magnetar.runtime.log import Logger
 from magnetar.wire.ackset import full_ack_set
@@ -179,7 +179,7 @@ class Subscription(ConsumerGroup):
             return
         policy, limits = (
             self.topic.policy,
-            Limits(delays=self.topic.policy.delayed_delivery_enabled),
+            DispatchLimits(delays=self.topic.policy.delayed_delivery_enabled),
         )
         if self.durable:
             limits = limits._replace(

@@ -43,7 +43,7 @@ def run(words: list[str]) -> int:
 
 
 def _open() -> ModuleType:
-    """The one door to Spark: what is behind it comes with an extra."""
+    """The one module that names Spark, which comes with an extra."""
     try:
         return importlib.import_module("magnetar.spark.job.command")
     except ModuleNotFoundError as error:

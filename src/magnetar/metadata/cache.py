@@ -67,7 +67,7 @@ class MetadataCache(Generic[T]):
         self._entries_max = entries_max
         self._path_bytes_max = path_bytes_max
         self._path_bytes = 0
-        """What is remembered to be absent has a name of somebody's choice: it is bounded too."""
+        """What is remembered to be absent has a name that a client chose: it is bounded too."""
         self._held: dict[str, Held[T] | None] = {}
         self._loading: dict[str, asyncio.Future[Held[T] | None]] = {}
         self._decoded: dict[str, tuple[bytes, T]] = {}

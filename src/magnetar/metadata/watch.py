@@ -1,4 +1,4 @@
-"""Who wants to hear of changes, found by walking up from the changed path."""
+"""Who watches for changes, found by walking up from the changed path."""
 
 from __future__ import annotations
 

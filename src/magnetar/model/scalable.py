@@ -200,7 +200,7 @@ class MigrationOrigin:
 
 @dataclass(frozen=True, slots=True)
 class ScaleHold:
-    """Somebody asked for so many segments ahead of a peak: till then there are no fewer."""
+    """An operator asked for so many segments ahead of a peak: till then there are no fewer."""
 
     segments: int
     until_ms: int
@@ -220,7 +220,7 @@ class ScalableTopicMetadata:
     history: tuple[LayoutEvent, ...] = ()
     """The latest changes, oldest first."""
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    """Fields somebody else wrote; they survive a rewrite."""
+    """Fields that other programs wrote; they survive a rewrite."""
     unknown_of: Mapping[SegmentId, Mapping[str, Any]] = field(default_factory=dict)
     scale_hold: ScaleHold | None = None
 

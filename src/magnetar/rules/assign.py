@@ -26,7 +26,7 @@ from magnetar.rules.drain import find_assignable
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Member:
+class GroupMember:
     name: str
     shares: bool = False
     """Whether it can read some buckets of a segment only."""
@@ -71,7 +71,7 @@ def restore_assignment(epoch: int, segments: Mapping[str, Iterable[SegmentId]]) 
 
 def decide_assignment(
     layout: Layout,
-    members: Iterable[Member],
+    members: Iterable[GroupMember],
     previous: Assignment,
     *,
     kind: ConsumerKind,
@@ -100,7 +100,7 @@ def decide_assignment(
 
 
 def _recall_former(
-    layout: Layout, present: Mapping[str, Member], previous: Assignment
+    layout: Layout, present: Mapping[str, GroupMember], previous: Assignment
 ) -> dict[SegmentId, str]:
     former: dict[SegmentId, str] = {}
     for segment in layout.segments:
@@ -211,7 +211,7 @@ def _share(
     owners: Mapping[SegmentId, tuple[str, ...]],
     idle: Sequence[str],
     previous: Assignment,
-    members: Mapping[str, Member],
+    members: Mapping[str, GroupMember],
 ) -> dict[SegmentId, tuple[str, ...]]:
     """Let idle consumers join, the least shared segment first, and back where they were before."""
     places = {

@@ -77,8 +77,8 @@ def plan_repair(
 ) -> SplitIntent | MergeIntent | None:
     """What makes the ring writable again when active segments refuse writes.
 
-    Somebody sealed them and never published what should follow. A single hash cannot be split; it
-    joins a neighbour.
+    A controller sealed them and never published what should follow. A single hash cannot be
+    split; it joins a neighbour.
     """
     for index, segment in enumerate(layout.active):
         if segment.id not in terminated:

@@ -16,7 +16,7 @@ written conditionally, all else has the same outcome.
 A split or merge can be taken back until the first parent is sealed, a heal until the first segment
 is made, the preparation of a migration until it is published; from there on there is only forward.
 The others have only forward from their beginning. A split or merge whose layout was changed by
-somebody else is taken back (UNDO); `plan_repair` then finds any parent it had sealed.
+another controller is taken back (UNDO); `plan_repair` then finds any parent it had sealed.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class SegmentSeen:
     """Its durable subscriptions, without those the broker keeps for itself."""
 
 
-Sight: TypeAlias = Mapping[SegmentId, SegmentSeen]
+SegmentsSeen: TypeAlias = Mapping[SegmentId, SegmentSeen]
 
 
 def segments_to_see(record: ScalableTopicMetadata) -> tuple[SegmentRef, ...]:
@@ -145,7 +145,7 @@ def segments_to_see(record: ScalableTopicMetadata) -> tuple[SegmentRef, ...]:
 
 
 def decide_step(
-    record: ScalableTopicMetadata, seen: Sight, subscriptions: Set[str], *, now_ms: int
+    record: ScalableTopicMetadata, seen: SegmentsSeen, subscriptions: Set[str], *, now_ms: int
 ) -> Step | None:
     """The next step, or None without an intent. `subscriptions` are the registered durable ones."""
     match record.intent:
@@ -169,7 +169,7 @@ def decide_step(
             assert_never(record.intent)
 
 
-def decide_undo(record: ScalableTopicMetadata, seen: Sight) -> Step:
+def decide_undo(record: ScalableTopicMetadata, seen: SegmentsSeen) -> Step:
     """Take back a change that cannot go on, while that is possible."""
     change = record.intent
     if isinstance(change, HealIntent) and seen.keys().isdisjoint(
@@ -184,7 +184,7 @@ def decide_undo(record: ScalableTopicMetadata, seen: Sight) -> Step:
 
 
 def decide_preparation(
-    record: ScalableTopicMetadata, seen: Sight, subscriptions: Set[str], *, is_held: bool
+    record: ScalableTopicMetadata, seen: SegmentsSeen, subscriptions: Set[str], *, is_held: bool
 ) -> Step | None:
     """The next step before a regular topic is scalable, or None while its writers have to be held
     back: only then are `subscriptions` all that there are, and `record` may be published.
@@ -196,7 +196,7 @@ def decide_preparation(
 
 
 def decide_withdrawal(
-    preparation: Preparation, record: ScalableTopicMetadata | None, seen: Sight
+    preparation: Preparation, record: ScalableTopicMetadata | None, seen: SegmentsSeen
 ) -> Step:
     """Take back what was prepared, unless it was published: then `record` has it."""
     if record is None and (removal := _removal(preparation.children, seen)):
@@ -207,7 +207,7 @@ def decide_withdrawal(
 def _decide_change(
     record: ScalableTopicMetadata,
     change: SplitIntent | MergeIntent,
-    seen: Sight,
+    seen: SegmentsSeen,
     subscriptions: Set[str],
     *,
     now_ms: int,
@@ -239,7 +239,7 @@ def _decide_change(
 def _decide_migration(
     record: ScalableTopicMetadata,
     parents: tuple[SegmentRef, ...],
-    seen: Sight,
+    seen: SegmentsSeen,
     subscriptions: Set[str],
 ) -> Step:
     """The regular topics take no more writes, so there is no hurry, and no way back.
@@ -272,11 +272,13 @@ def _migrated_children(
     return tuple(each for each in record.layout.segments if not old.isdisjoint(each.parents))
 
 
-def _sealed(change: SplitIntent | MergeIntent, seen: Sight) -> frozenset[SegmentId]:
+def _sealed(change: SplitIntent | MergeIntent, seen: SegmentsSeen) -> frozenset[SegmentId]:
     return frozenset(each for each in change.parents if each in seen and seen[each].is_sealed)
 
 
-def _undo(record: ScalableTopicMetadata, change: SplitIntent | MergeIntent, seen: Sight) -> Step:
+def _undo(
+    record: ScalableTopicMetadata, change: SplitIntent | MergeIntent, seen: SegmentsSeen
+) -> Step:
     """Children that no client was sent to are empty, so they can go."""
     unknown = (each for each in change.children if each.id not in record.layout.by_id)
     removal = _removal(unknown, seen)
@@ -284,13 +286,13 @@ def _undo(record: ScalableTopicMetadata, change: SplitIntent | MergeIntent, seen
     return Step(Phase.UNDO, actions, can_undo=True)
 
 
-def _removal(segments: Iterable[SegmentRef], seen: Sight) -> Step | None:
+def _removal(segments: Iterable[SegmentRef], seen: SegmentsSeen) -> Step | None:
     actions = tuple(RemoveSegment(each) for each in segments if each.id in seen)
     return Step(Phase.REMOVE, actions, can_undo=False) if actions else None
 
 
 def _creation(
-    segments: Iterable[SegmentRef], seen: Sight, subscriptions: Set[str], *, can_undo: bool
+    segments: Iterable[SegmentRef], seen: SegmentsSeen, subscriptions: Set[str], *, can_undo: bool
 ) -> Step | None:
     """They are empty: no client is let in before the change has ended."""
     missing = [

@@ -381,7 +381,7 @@ def _words(
         Bar.HOT_KEY: f"One key carries {max(shares, default=0.0):.0%} of a segment that is too"
         " hot: splitting will not help.",
         Bar.MIN_SEGMENTS: f"Two neighbours are cold, but minSegments is {policy.minSegments}.",
-        Bar.SCALE_HOLD: "Two neighbours are cold, but somebody asked for"
+        Bar.SCALE_HOLD: "Two neighbours are cold, but an operator asked for"
         f" {around.held_segments} segments for a while.",
         Bar.MERGE_COOLDOWN: f"Two neighbours are cold, but the last merge is too recent:"
         f" {merge_wait_s:.0f} s of mergeCooldownSeconds are left.",

@@ -46,17 +46,17 @@ def names_work(label: Label) -> Callable[[Function], Function]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class LoopSample:
     """What the loop was seen to do."""
 
     work: str = ""
     place: str = ""
 
 
-def describe(frame: FrameType | None) -> Sight:
+def describe(frame: FrameType | None) -> LoopSample:
     """The innermost work that has a name, and the line that runs."""
     if frame is None:
-        return Sight()
+        return LoopSample()
     code = frame.f_code
     place = f"{'/'.join(Path(code.co_filename).parts[-2:])}:{frame.f_lineno} {code.co_name}"
     each: FrameType | None = frame
@@ -64,13 +64,13 @@ def describe(frame: FrameType | None) -> Sight:
         label = _labels.get(each.f_code)
         if label is not None:
             try:
-                return Sight(label(each.f_locals), place)
+                return LoopSample(label(each.f_locals), place)
             # The other thread may be anywhere in the function: whatever a label cannot read yet
             # leaves the work to the caller's name.
             except (KeyError, AttributeError, ValueError):
                 pass
         each = each.f_back
-    return Sight("", place)
+    return LoopSample("", place)
 
 
 class Watchdog:
@@ -89,7 +89,7 @@ class Watchdog:
             "Seconds that the event loop was late at most",
         )
         self._due = 0.0
-        self._sight = Sight()
+        self._sight = LoopSample()
         self._stop = threading.Event()
         self._warned = ""
         self._warnings = PacedLog(_log)
@@ -128,7 +128,7 @@ class Watchdog:
         self._held.observe(held_s)
         self._longest.value = max(self._longest.value, held_s)
         if held_s > self._warn_s:
-            seen, self._sight = self._sight, Sight()
+            seen, self._sight = self._sight, LoopSample()
             if seen.work != self._warned:  # only what repeats itself is left out
                 self._warned, self._warnings = seen.work, PacedLog(_log)
             self._warnings.warning(

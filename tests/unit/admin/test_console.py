@@ -160,22 +160,22 @@ def test_the_topics_of_the_broker_itself_are_listed_when_asked_for() -> None:
 def test_the_names_are_read_again_when_there_are_more() -> None:
     async def body(admin: Admin) -> None:
         names = topic_table.Names(admin.service)
-        sight = (await _sight(admin)).namespaces
-        assert sight == frozenset()
+        visible = (await _visibility(admin)).namespaces
+        assert visible == frozenset()
         for count in (1, 2):
             await admin.put(f"{V2}/persistent/public/default/t{count}")
-            assert len(await names.load(await _sight(admin))) == count
+            assert len(await names.load(await _visibility(admin))) == count
         await admin.delete(f"{V2}/persistent/public/default/t1")
-        assert len(await names.load(await _sight(admin))) == 1
+        assert len(await names.load(await _visibility(admin))) == 1
 
     run(body)
 
 
-async def _sight(admin: Admin) -> Any:
-    from magnetar.broker.administration.sight import find_sight
+async def _visibility(admin: Admin) -> Any:
+    from magnetar.broker.administration.visibility import find_visibility
     from magnetar.model.caller import ANONYMOUS
 
-    return await find_sight(admin.service, ANONYMOUS)
+    return await find_visibility(admin.service, ANONYMOUS)
 
 
 def test_messages_are_browsed_by_end_position_time_and_key() -> None:

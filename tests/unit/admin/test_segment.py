@@ -115,7 +115,7 @@ def test_a_segment_that_a_layout_names_is_deleted_by_force_only() -> None:
         assert stats["subscriptions"]["s1"]["backlog"] == {"2": 0}
         history = (await admin.get(f"{TOPICS}/a/history")).json
         kinds = [(each["kind"], each["segmentIds"], each["reason"]) for each in history]
-        by_force = "forced by somebody without a role"
+        by_force = "forced by a caller without a role"
         assert kinds[-2:] == [("WIPE", [0], by_force), ("WIPE", [1], by_force)]
         assert (await admin.delete(f"{ROOT}/nosuch/0000-ffff-0?force=true")).status == 204
 

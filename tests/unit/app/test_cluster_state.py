@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from magnetar.app.cluster_state import (
+    ClusterPorts,
     ClusterRefused,
     Entry,
-    Ports,
     State,
     describe_state,
     format_status,
@@ -18,7 +18,7 @@ from magnetar.app.cluster_state import (
     store_state,
 )
 
-KNOWN = Ports(2181, (3181, 3182), ((6650, 8080), (6651, 8081)))
+KNOWN = ClusterPorts(2181, (3181, 3182), ((6650, 8080), (6651, 8081)))
 
 
 def test_free_ports_are_taken_where_none_are_given() -> None:
@@ -39,7 +39,7 @@ def test_known_ports_stay_and_new_processes_get_new_ones() -> None:
 
 def test_no_bookie_with_data_is_left_out_but_brokers_may_be() -> None:
     ports = plan_ports(KNOWN, bookies=1, brokers=1, first={}, free=[])
-    assert ports == Ports(2181, (3181, 3182), ((6650, 8080),))
+    assert ports == ClusterPorts(2181, (3181, 3182), ((6650, 8080),))
 
 
 STATE = State(

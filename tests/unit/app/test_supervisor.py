@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.app.directory import DataDirectory, Spread, holding, read_format, widen_spread
+from magnetar.app.directory import DataDirectory, StoreLayout, holding, read_format, widen_spread
 from magnetar.app.ledger_number import LedgerNumbers
 from magnetar.app.listener import Ports
 from magnetar.app.standalone import serving
@@ -69,10 +69,10 @@ def test_a_ledger_is_found_by_its_id_and_later_ones_have_higher_ids() -> None:
 
 def test_a_directory_gets_a_store_for_each_worker_and_keeps_them(tmp_path: Path) -> None:
     with holding(tmp_path / "data", SystemClock()) as directory:
-        assert directory.spread == Spread()
-        assert widen_spread(directory, 3) == directory.spread == Spread(3, 0)
-        assert widen_spread(directory, 2) == Spread(3, 0)
-        assert widen_spread(directory, 5) == Spread(5, 0)
+        assert directory.spread == StoreLayout()
+        assert widen_spread(directory, 3) == directory.spread == StoreLayout(3, 0)
+        assert widen_spread(directory, 2) == StoreLayout(3, 0)
+        assert widen_spread(directory, 5) == StoreLayout(5, 0)
         assert read_format(directory.path) is not None
         directory.folder_of(4).mkdir()
         assert [each.name for each in directory.ledger_folders] == ["ledgers", "ledgers-4"]

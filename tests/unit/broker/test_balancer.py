@@ -10,7 +10,7 @@ import msgspec
 from magnetar.broker.balancer import Balancer
 from magnetar.broker.broker_directory import BROKERS
 from magnetar.broker.bundle_boundary import Boundaries
-from magnetar.broker.load_report import LoadReporter
+from magnetar.broker.load_report import BrokerLoadReporter
 from magnetar.broker.placement import Placement
 from magnetar.metadata.lock import Locks
 from magnetar.metadata.store import ABSENT, ANY_VERSION
@@ -180,7 +180,7 @@ def test_a_broker_reports_its_rates_processor_and_memory() -> None:
             f"{BROKERS}/test", msgspec.json.encode(BrokerReport(brokerId="a:8080"))
         )
         spent = iter((1.0, 3.0, 5.0))
-        reporter = LoadReporter(
+        reporter = BrokerLoadReporter(
             lock,
             a.ownership,
             a.service.catalog.topics,

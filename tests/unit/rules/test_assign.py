@@ -8,7 +8,7 @@ from magnetar.model.scalable import ConsumerKind
 from magnetar.model.segment import SegmentId
 from magnetar.rules.assign import (
     Assignment,
-    Member,
+    GroupMember,
     changed_members,
     decide_assignment,
     restore_assignment,
@@ -32,7 +32,7 @@ def deal(
     drained: frozenset[SegmentId] = frozenset(),
     sharing: bool = False,
 ) -> Assignment:
-    members = [Member(name, sharing) for name in names.split()]
+    members = [GroupMember(name, sharing) for name in names.split()]
     return decide_assignment(layout, members, previous, kind=kind, drained=drained)
 
 
@@ -139,9 +139,13 @@ def test_a_segment_with_buckets_is_shared_by_as_many_consumers() -> None:
 
 def test_consumers_that_do_not_know_buckets_neither_share_nor_are_joined() -> None:
     assert parts(deal(SHARED, "c1 c2"), "c1 c2") == [(0,), ()]
-    mixed = [Member("c1", shares=False), Member("c2", shares=True)]
+    mixed = [GroupMember("c1", shares=False), GroupMember("c2", shares=True)]
     assert decide_assignment(SHARED, mixed, NOBODY, kind=STREAM).owners == {0: ("c1",)}
-    mixed = [Member("c1", shares=True), Member("c2", shares=False), Member("c3", shares=True)]
+    mixed = [
+        GroupMember("c1", shares=True),
+        GroupMember("c2", shares=False),
+        GroupMember("c3", shares=True),
+    ]
     assert decide_assignment(SHARED, mixed, NOBODY, kind=STREAM).owners == {0: ("c1", "c3")}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from magnetar.rules.dispatch.action import Moment, Traits
-from magnetar.rules.dispatch.machine import Limits
+from magnetar.rules.dispatch.machine import DispatchLimits
 from magnetar.rules.dispatch.member import Member
 from magnetar.rules.dispatch.shared import Shared
 
@@ -43,7 +43,7 @@ class Plain:
 
 
 def crowd(permits: Sequence[int], levels: Sequence[int]) -> Shared[int]:
-    machine: Shared[int] = Shared(Limits())
+    machine: Shared[int] = Shared(DispatchLimits())
     for number, (each, level) in enumerate(zip(permits, levels, strict=True)):
         member = CountingMember(number, name=f"c{number}", priority=level)
         machine.add(member, NOW)

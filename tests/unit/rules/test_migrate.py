@@ -33,7 +33,7 @@ from magnetar.rules.phase import (
     RemoveSegment,
     SealSegment,
     SegmentSeen,
-    Sight,
+    SegmentsSeen,
     Step,
     StoreRecord,
     decide_preparation,
@@ -271,7 +271,10 @@ def test_a_preparation_that_was_not_published_is_taken_back_and_one_that_was_sta
     made = {PREPARED[0].id: SegmentSeen()}
     step = decide_withdrawal(preparation, None, made)
     assert step == Step(Phase.UNDO, (RemoveSegment(PREPARED[0]),), can_undo=True)
-    ended: tuple[tuple[ScalableTopicMetadata | None, Sight], ...] = ((None, {}), (RECORD, made))
+    ended: tuple[tuple[ScalableTopicMetadata | None, SegmentsSeen], ...] = (
+        (None, {}),
+        (RECORD, made),
+    )
     for record, seen in ended:
         step = decide_withdrawal(preparation, record, seen)
         assert step == Step(Phase.FORGET, (DeleteRecord(),), can_undo=False)

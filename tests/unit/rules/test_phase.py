@@ -23,7 +23,7 @@ from magnetar.rules.phase import (
     RemoveSegment,
     SealSegment,
     SegmentSeen,
-    Sight,
+    SegmentsSeen,
     Step,
     StoreRecord,
     decide_step,
@@ -43,7 +43,7 @@ def seen(*cursors: str, sealed: bool = False) -> SegmentSeen:
     return SegmentSeen(sealed, frozenset(cursors))
 
 
-def step(record: ScalableTopicMetadata, sight: Sight, *subscriptions: str) -> Step:
+def step(record: ScalableTopicMetadata, sight: SegmentsSeen, *subscriptions: str) -> Step:
     decided = decide_step(record, sight, set(subscriptions), now_ms=50)
     assert decided is not None
     return decided

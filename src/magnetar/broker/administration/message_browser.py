@@ -60,7 +60,7 @@ class Start(Struct, frozen=True):
 
 
 class Published(Struct):
-    """A message that somebody writes by hand."""
+    """A message that a user writes by hand."""
 
     value: Any = ""
     key: str | None = None

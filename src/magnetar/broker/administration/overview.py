@@ -12,7 +12,6 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from magnetar import __version__
 from magnetar.broker.administration.port import ProcessOwners, ViewOwners
 from magnetar.broker.administration.registry import Document
-from magnetar.broker.administration.sight import Sight
 from magnetar.broker.administration.topic_table import (
     Loaded,
     Row,
@@ -20,6 +19,7 @@ from magnetar.broker.administration.topic_table import (
     merge_loaded,
     sum_topics,
 )
+from magnetar.broker.administration.visibility import Visibility
 from magnetar.broker.bundle_ownership import BundleOwnership
 from magnetar.broker.connection import Connection, Connections
 from magnetar.broker.exposition import resident_bytes
@@ -35,7 +35,7 @@ R = TypeVar("R")
 class BrokerView(Protocol):
     """Port of a broker: what it shows of itself."""
 
-    async def topics(self, sight: Sight) -> tuple[Loaded, ...]: ...
+    async def topics(self, visibility: Visibility) -> tuple[Loaded, ...]: ...
     async def process(self) -> dict[str, Any]: ...
     async def clients(self) -> tuple[dict[str, Any], ...]: ...
 
@@ -44,8 +44,8 @@ class LocalView:
     def __init__(self, owners: ProcessOwners) -> None:
         self._owners = owners
 
-    async def topics(self, sight: Sight) -> tuple[Loaded, ...]:
-        return await load_loaded(self._owners.catalog, sight)
+    async def topics(self, visibility: Visibility) -> tuple[Loaded, ...]:
+        return await load_loaded(self._owners.catalog, visibility)
 
     async def process(self) -> dict[str, Any]:
         owners = self._owners
@@ -86,14 +86,14 @@ class BrokerViews:
             else None
         )
 
-    async def topics(self, sight: Sight) -> Mapping[str, Row]:
-        found = await self._ask(BrokerView.topics, sight)
+    async def topics(self, visibility: Visibility) -> Mapping[str, Row]:
+        found = await self._ask(BrokerView.topics, visibility)
         return merge_loaded(each for each in found.values() if each is not None)
 
-    async def overview(self, sight: Sight, *, cluster: str) -> Document:
+    async def overview(self, visibility: Visibility, *, cluster: str) -> Document:
         """Of the brokers themselves only what a super-user asks; of topics what the caller sees."""
         owners = self._owners
-        total, busiest = sum_topics(await self.topics(sight))
+        total, busiest = sum_topics(await self.topics(visibility))
         found: dict[str, object] = {
             "atMs": owners.clock.now_ms(),
             "version": __version__,
@@ -103,7 +103,7 @@ class BrokerViews:
             "topics": total,
             "busiest": busiest,
         }
-        if sight.is_super:
+        if visibility.is_super:
             processes = await self._ask(BrokerView.process)
             found["brokers"] = {name: each for name, each in processes.items() if each is not None}
             found["silentBrokers"] = [name for name, each in processes.items() if each is None]

@@ -39,7 +39,7 @@ class TopicOwners(HasCatalog, HasResources, HasScalable, Protocol):
     """Of what finds a topic by its name: a regular one, a partitioned one, a scalable one."""
 
 
-class SightOwners(HasAuthorization, HasResources, Protocol):
+class VisibilityOwners(HasAuthorization, HasResources, Protocol):
     """Of what a caller may see."""
 
 

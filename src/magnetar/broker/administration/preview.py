@@ -155,7 +155,7 @@ async def preview_cursor(
     subscription: str,
     target: CursorTarget,
 ) -> CursorMove:
-    """How many messages come again, and how many are passed over, if the cursor is moved: of the
+    """How many messages are redelivered, and how many are skipped, if the cursor is moved: of the
     topic, or of each partition or segment that has it.
     """
 

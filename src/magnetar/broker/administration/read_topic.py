@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from magnetar.broker.administration.port import QueryOwners, TopicOwners
 from magnetar.broker.administration.record import load_policies
-from magnetar.broker.administration.sight import shown_name
+from magnetar.broker.administration.visibility import shown_name
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.record import has_properties

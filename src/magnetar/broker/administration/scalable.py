@@ -18,7 +18,7 @@ from magnetar.broker.administration.subscription import Age
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.scalable.autoscale import plan_auto_scale
 from magnetar.broker.scalable.controller import Controller
-from magnetar.broker.scalable.refusal import Door
+from magnetar.broker.scalable.refusal import EntryPoint
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.errors import (
     BadRequest,
@@ -337,5 +337,10 @@ def on_refused(
 ) -> None:
     """A call by the name of a regular topic was refused, because the topic is scalable."""
     scalable.refusals.on_refused(
-        Door.REST, refused.sentence, topic=path, address=address, version=version, caller=caller
+        EntryPoint.REST,
+        refused.sentence,
+        topic=path,
+        address=address,
+        version=version,
+        caller=caller,
     )

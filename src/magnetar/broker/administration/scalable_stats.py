@@ -239,7 +239,7 @@ async def _load_stats(segments: Segments, layout: Layout) -> dict[SegmentId, Seg
 
 
 def _describe(topic: TopicName, segment: Segment, seen: SegmentStats) -> dict[str, Any]:
-    """One without a topic holds nothing: somebody deleted its data, or it was never made."""
+    """One without a topic holds nothing: its data was deleted, or it was never made."""
     described = {
         "name": segment.name_in(topic).full,
         "state": segment.state.value,

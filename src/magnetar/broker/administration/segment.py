@@ -127,7 +127,7 @@ async def _wipe(
             f"Segment {segment.id} is part of the layout of {segment.topic}; force=true"
             " deletes its data all the same, whether it was read or not"
         )
-    who = caller.original_role or caller.role or "somebody without a role"
+    who = caller.original_role or caller.role or "a caller without a role"
     _log.warning("data of a segment is deleted by force", segment=str(segment), by=who)
     await scalable.controls.at(segment.topic).wipe(segment.id, f"forced by {who}")
 

@@ -23,13 +23,13 @@ _DECISIONS: Final = 40
 _PARTS_MAX: Final = 256
 
 
-class TopicState(Protocol):
+class TopicView(Protocol):
     """Port of a topic's owner."""
 
     async def load(self) -> dict[str, Any]: ...
 
 
-class LocalState:
+class LocalTopicView:
     def __init__(self, owners: PeerOwners, topic: TopicName) -> None:
         self._owners = owners
         self._topic = topic
@@ -41,15 +41,15 @@ class LocalState:
         return await _load_regular(owners, find_topic_parts(owners), owners.clock, topic)
 
 
-class TopicStates:
+class TopicViews:
     """Of topics wherever they are served; partitions are asked for one by one."""
 
     def __init__(self, owners: PeerOwners) -> None:
         self._clock = owners.clock
         self._owners: TopicOwners = owners
         self._parts = find_topic_parts(owners)
-        self._states: OwnerPort[TopicState] = OwnerPort(
-            owners.calls, TopicState, partial(LocalState, owners)
+        self._states: OwnerPort[TopicView] = OwnerPort(
+            owners.calls, TopicView, partial(LocalTopicView, owners)
         )
 
     async def load(self, topic: TopicName) -> dict[str, Any]:

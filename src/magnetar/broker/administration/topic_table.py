@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from magnetar.broker.administration.port import ListOwners
-from magnetar.broker.administration.sight import Sight, shown_name
+from magnetar.broker.administration.visibility import Visibility, shown_name
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.lag import Lag, measure_lag
 from magnetar.broker.persistent import PersistentTopic
@@ -93,12 +93,12 @@ class Names:
         self._owners = owners
         self._known: dict[NamespaceName, tuple[int, Mapping[TopicName, str]]] = {}
 
-    async def load(self, sight: Sight) -> Mapping[TopicName, str]:
-        found = {name: _kind_of(name) for name in sight.topics}
+    async def load(self, visibility: Visibility) -> Mapping[TopicName, str]:
+        found = {name: _kind_of(name) for name in visibility.topics}
         resources = self._owners.resources
         for tenant in await resources.tenants.list():
             for namespace in await resources.namespaces.list(tenant):
-                if sight.is_super or namespace in sight.namespaces:
+                if visibility.is_super or namespace in visibility.namespaces:
                     found.update(await self._load_namespace(namespace))
         return found
 
@@ -139,11 +139,11 @@ class Table(NamedTuple):
 
 
 async def load_table(
-    loaded: Mapping[str, Row], names: Names, sight: Sight, choice: Choice
+    loaded: Mapping[str, Row], names: Names, visibility: Visibility, choice: Choice
 ) -> Table:
     rows = dict(loaded)
     wanted = choice.text.lower()
-    for name, kind in (await names.load(sight)).items():
+    for name, kind in (await names.load(visibility)).items():
         if name.full not in rows:
             rows[name.full] = Row(name.full, kind)
     found = [
@@ -202,14 +202,14 @@ def _add_row(total: Row, row: Row) -> None:
     total.isLagExact &= row.isLagExact
 
 
-async def load_loaded(catalog: TopicCatalog, sight: Sight) -> tuple[Loaded, ...]:
+async def load_loaded(catalog: TopicCatalog, visibility: Visibility) -> tuple[Loaded, ...]:
     """Of the topics that this broker has loaded, those that are seen."""
     found: dict[str, Loaded] = {}
     for number, topic in enumerate(list(catalog.topics.values())):
         if number % _TOPICS_A_TURN == 0:
             await yield_to_loop()
         name = topic.name
-        if not sight.sees(name):
+        if not visibility.sees(name):
             continue
         if isinstance(topic, PersistentTopic) and topic.successor is not None:
             name = topic.successor  # it was regular, and is drained

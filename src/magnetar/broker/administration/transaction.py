@@ -115,7 +115,7 @@ class LocalCoordinators:
         _log.warning("transaction aborted by force", transaction=str(id_), role=role)
 
 
-class Coordinators:
+class CoordinatorViews:
     """Those of the cluster, each where it runs."""
 
     def __init__(self, owners: CoordinatorOwners) -> None:
@@ -141,12 +141,12 @@ class Coordinators:
         return dict(zip(numbers, await together(map(ask, numbers)), strict=True))
 
 
-@finds(Coordinators)
-def find_coordinators(owners: CoordinatorOwners) -> Coordinators:
-    return Coordinators(owners)
+@finds(CoordinatorViews)
+def find_coordinators(owners: CoordinatorOwners) -> CoordinatorViews:
+    return CoordinatorViews(owners)
 
 
-# Coordinators
+# CoordinatorViews
 @carries_out("transactions.coordinators")
 async def list_coordinators(transactions: TransactionService) -> list[Mapping[str, Any]]:
     transactions.check_enabled()
@@ -158,7 +158,9 @@ async def list_coordinators(transactions: TransactionService) -> list[Mapping[st
 
 
 @carries_out("transactions.coordinator_stats")
-async def get_coordinator_stats(coordinators: Coordinators, coordinator_id: int | None) -> Document:
+async def get_coordinator_stats(
+    coordinators: CoordinatorViews, coordinator_id: int | None
+) -> Document:
     found = await coordinators.ask(lambda each, number: each.stats(number), coordinator_id)
     if coordinator_id is not None:
         return found[coordinator_id]
@@ -167,7 +169,7 @@ async def get_coordinator_stats(coordinators: Coordinators, coordinator_id: int 
 
 @carries_out("transactions.coordinator_internal_stats")
 async def get_coordinator_internal_stats(
-    coordinators: Coordinators, coordinator: int, metadata: bool
+    coordinators: CoordinatorViews, coordinator: int, metadata: bool
 ) -> Document:
     return await (await coordinators.at(coordinator)).internal_stats(coordinator, metadata)
 
@@ -187,13 +189,13 @@ async def scale_coordinators(
 
 # Single transactions
 @carries_out("transactions.metadata")
-async def get_metadata(coordinators: Coordinators, most: int, least: int) -> Document:
+async def get_metadata(coordinators: CoordinatorViews, most: int, least: int) -> Document:
     return await (await coordinators.at(most)).metadata(TransactionId(most, least))
 
 
 @carries_out("transactions.slow")
 async def list_slow(
-    coordinators: Coordinators, timeout_ms: int, coordinator_id: int | None
+    coordinators: CoordinatorViews, timeout_ms: int, coordinator_id: int | None
 ) -> dict[str, Mapping[str, Any]]:
     found = await coordinators.ask(
         lambda each, number: each.slow(number, timeout_ms), coordinator_id
@@ -203,7 +205,7 @@ async def list_slow(
 
 @carries_out("transactions.abort")
 async def abort_transaction(
-    coordinators: Coordinators, most: int, least: int, caller: Caller
+    coordinators: CoordinatorViews, most: int, least: int, caller: Caller
 ) -> None:
     role = caller.original_role or caller.role or "an operator"
     await (await coordinators.at(most)).abort(TransactionId(most, least), role)

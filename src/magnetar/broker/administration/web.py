@@ -15,7 +15,7 @@ from magnetar.broker.administration.preview import find_moves
 from magnetar.broker.administration.read_part import find_part_owners
 from magnetar.broker.administration.scalable_stats import find_details
 from magnetar.broker.administration.topic_part import find_topic_parts
-from magnetar.broker.administration.topic_state import TopicStates
+from magnetar.broker.administration.topic_state import TopicViews
 from magnetar.broker.administration.transaction import find_coordinators
 from magnetar.broker.authentication.authenticator import Authenticator
 from magnetar.broker.client_limit import ConnectionLimit
@@ -148,7 +148,7 @@ _OFFERS: Final[tuple[Callable[[AdministrationOwners], object], ...]] = (
     find_part_owners,
     find_logs,
     find_moves,
-    TopicStates,
+    TopicViews,
     BrokerViews,
 )
 

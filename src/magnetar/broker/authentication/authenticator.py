@@ -1,4 +1,4 @@
-"""All providers behind one door, for the binary protocol and for HTTP."""
+"""All providers in one place, for the binary protocol and for HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from magnetar.broker.authentication.provider import Credential, Provider
-from magnetar.broker.authentication.slow import SlowJudge
+from magnetar.broker.authentication.verifier import ThreadedVerifier
 from magnetar.errors import InvalidConfiguration, Unauthenticated
 from magnetar.model.caller import ANONYMOUS, Caller
 from magnetar.rules.handshake import Identity, check_original
@@ -43,7 +43,7 @@ class Authenticator:
         self._providers = providers
         self._clock = clock
         self._is_strict = is_strict
-        self._slow = SlowJudge()
+        self._slow = ThreadedVerifier()
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -52,8 +52,8 @@ class Authenticator:
     async def prove(self, method: str, credential: Credential, host: str) -> Identity:
         """Raise Unauthenticated when the method's provider does not accept it."""
         provider = self._providers[method]
-        judge = partial(provider.authenticate, credential, now_ms=self._clock.now_ms())
-        return await self._slow.run(host, judge) if provider.is_slow(credential) else judge()
+        verify = partial(provider.authenticate, credential, now_ms=self._clock.now_ms())
+        return await self._slow.run(host, verify) if provider.is_slow(credential) else verify()
 
     def close(self) -> None:
         self._slow.close()

@@ -22,7 +22,7 @@ from magnetar.errors import (
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 from magnetar.rules.dispatch.action import Action, Announce, Deliver, Moment, Read, Rewind, Sleep
-from magnetar.rules.dispatch.machine import Limits, Machine
+from magnetar.rules.dispatch.machine import DispatchLimits, Machine
 from magnetar.rules.dispatch.member import Sharing
 from magnetar.runtime.clock import Clock, Timer
 from magnetar.runtime.log import Logger
@@ -169,7 +169,7 @@ class Driver:
         self._carry_out(self.machine.redeliver(consumer.member, positions))
         consumer.stats.redeliver_rate.add(held - consumer.member.unacked, 0)
 
-    def set_policy(self, limits: Limits, limiters: Sequence[RateLimiter]) -> None:
+    def set_policy(self, limits: DispatchLimits, limiters: Sequence[RateLimiter]) -> None:
         self._limiters = limiters
         self.machine.set_limits(limits)
         self._wake_if_due()

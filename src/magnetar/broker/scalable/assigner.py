@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from magnetar.broker.scalable.membership import Membership
+from magnetar.broker.scalable.membership import GroupMembership
 from magnetar.broker.scalable.registration import Registration
 from magnetar.errors import BrokerError
 from magnetar.model.layout import Layout
@@ -18,7 +18,7 @@ from magnetar.model.scalable import ConsumerAssignment, ConsumerKind
 from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.assign import (
     Assignment,
-    Member,
+    GroupMember,
     changed_members,
     decide_assignment,
     restore_assignment,
@@ -36,7 +36,7 @@ _log = Logger(__name__)
 
 
 class Assigner:
-    def __init__(self, members: Membership, tasks: TaskScope, *, clock: Clock) -> None:
+    def __init__(self, members: GroupMembership, tasks: TaskScope, *, clock: Clock) -> None:
         self._members = members
         self._clock = clock
         self._assignment = Assignment()
@@ -154,7 +154,7 @@ class Assigner:
 
     async def _assign(self, layout: Layout) -> None:
         before, self.layout = self._assignment, layout
-        members = [Member(each.name, each.shares) for each in self._members]
+        members = [GroupMember(each.name, each.shares) for each in self._members]
         self._assignment = decide_assignment(
             layout, members, before, kind=self._members.kind, drained=self._drained
         )

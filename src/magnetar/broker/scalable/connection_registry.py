@@ -31,7 +31,7 @@ class NamespaceWatch(Watch, Protocol):
     def namespace(self) -> NamespaceName: ...
 
 
-class ConsumerGroup(Protocol):
+class JoinedGroup(Protocol):
     @property
     def topic(self) -> TopicName: ...
 
@@ -50,7 +50,7 @@ class ConnectionRegistry:
         self._limits = limits
         self.layouts: dict[int, LayoutWatch] = {}
         self.namespaces: dict[int, NamespaceWatch] = {}
-        self.groups: dict[int, ConsumerGroup] = {}
+        self.groups: dict[int, JoinedGroup] = {}
         """Where consumers are registered, by consumer id."""
         self.migrated: set[TopicName] = set()
         """Regular topics whose producers and consumers were closed by a migration."""

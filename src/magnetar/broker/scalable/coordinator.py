@@ -11,7 +11,7 @@ from magnetar.broker.attachment import Link
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.scalable.assigner import Assigner
 from magnetar.broker.scalable.host import Host
-from magnetar.broker.scalable.membership import Membership
+from magnetar.broker.scalable.membership import GroupMembership
 from magnetar.broker.scalable.redelivery import StallWatch
 from magnetar.broker.scalable.registration import ClientLink, Registration, reader_name
 from magnetar.errors import ServiceNotReady
@@ -35,7 +35,7 @@ class Coordinator:
         self.subscription = subscription
         self.topic = host.topic
         self._tasks = TaskScope(f"group {subscription}")
-        self.members = Membership(
+        self.members = GroupMembership(
             host, subscription, clock=clock, config=config, on_expired=self._on_expired
         )
         self.assigner = Assigner(self.members, self._tasks, clock=clock)

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from magnetar.broker.attachment import Carrier
+from magnetar.broker.attachment import AttachmentOwner
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.producer import Producer
 from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.broker.scalable.record import ScalableRecords
-from magnetar.broker.scalable.refusal import Door, LegacyRefusals
+from magnetar.broker.scalable.refusal import EntryPoint, LegacyRefusals
 from magnetar.errors import BrokerError, TopicMigrated, TopicNotFound, TopicTerminated
 from magnetar.model.caller import Caller
 from magnetar.model.migration import MANAGED, is_reader_name
@@ -37,7 +37,7 @@ def is_classic_producer(producer: Producer) -> bool:
     return producer.metadata.get(MANAGED) != "true"
 
 
-class AttachedConnection(Carrier, Protocol):
+class AttachedConnection(AttachmentOwner, Protocol):
     """The connection of a client that attaches to a topic."""
 
     @property
@@ -102,7 +102,7 @@ class Guard:
             refusal: BrokerError = _claimed(name, record)
             if was_regular(record):
                 refusal = _terminated(name, scalable_name(name.base))
-            raise self._refused(connection, Door.PRODUCER, name, refusal)
+            raise self._refused(connection, EntryPoint.PRODUCER, name, refusal)
 
     async def check_consumer(
         self, connection: ClientConnection, name: TopicName, request: CommandSubscribe
@@ -121,7 +121,7 @@ class Guard:
             subscription=request.subscription,
             durable=request.durable,
         ):
-            raise self._refused(connection, Door.CONSUMER, name, _claimed(name, record))
+            raise self._refused(connection, EntryPoint.CONSUMER, name, _claimed(name, record))
         if not _is_parent(record, name):
             raise TopicNotFound(f"{name} is not a part of {successor}, or not any more")
 
@@ -129,7 +129,7 @@ class Guard:
         """What clients of regular topics ask first. Others ask it of what a layout names only."""
         record = await self._find_record(name)
         if record is not None and not (_may_follow(connection) and _is_parent(record, name)):
-            raise self._refused(connection, Door.PARTITIONS, name, _claimed(name, record))
+            raise self._refused(connection, EntryPoint.PARTITIONS, name, _claimed(name, record))
 
     async def check_lookup(self, connection: ClientConnection, name: TopicName) -> None:
         """Clients of scalable topics begin with this, by whatever name they were given.
@@ -141,7 +141,7 @@ class Guard:
             return
         record = await self._find_record(name)
         if record is not None and not _may_follow(connection):
-            raise self._refused(connection, Door.LOOKUP, name, _claimed(name, record))
+            raise self._refused(connection, EntryPoint.LOOKUP, name, _claimed(name, record))
 
     async def check_regular_name(self, name: TopicName) -> None:
         """Raise TopicMigrated for the name of a regular topic that belongs to a scalable one."""
@@ -178,10 +178,10 @@ class Guard:
         return await self._records.get(name.base)
 
     def _refused(
-        self, connection: ClientConnection, door: Door, name: TopicName, refusal: BrokerError
+        self, connection: ClientConnection, entry: EntryPoint, name: TopicName, refusal: BrokerError
     ) -> BrokerError:
         self._refusals.on_refused(
-            door,
+            entry,
             refusal.sentence,
             topic=name.full,
             address=connection.address,

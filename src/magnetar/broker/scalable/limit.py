@@ -12,7 +12,7 @@ from magnetar.rules.drain import Retention
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScalableLimits:
     retention: Retention
     subscriptions_max: int
     """0: no limit."""
@@ -20,10 +20,10 @@ class Limits:
     """0: never."""
 
 
-async def load_limits(policies: EffectivePolicies, topic: TopicName) -> Limits:
+async def load_limits(policies: EffectivePolicies, topic: TopicName) -> ScalableLimits:
     """Also while the topic's own policies cannot be read: then nothing is taken away."""
     policy = await policies.find(topic)
-    return Limits(
+    return ScalableLimits(
         Retention(
             None if policy.retention_ms < 0 else policy.retention_ms,
             None if policy.retention_bytes < 0 else policy.retention_bytes,

@@ -118,7 +118,7 @@ class LedTopic(Protocol):
     def segments(self) -> Segments: ...
 
 
-class LoadReporter:
+class SegmentLoadReporter:
     def __init__(
         self,
         topics: Mapping[str, Topic],

@@ -19,7 +19,7 @@ from magnetar.runtime.log import Logger
 _log = Logger(__name__)
 
 
-class Membership:
+class GroupMembership:
     def __init__(
         self,
         host: Host,

@@ -64,7 +64,7 @@ from magnetar.model.policy import TopicPolicies
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import scalable_name
 from magnetar.rules.migrate import Survey, find_refusals
-from magnetar.rules.phase import Phase, Sight, decide_preparation, decide_withdrawal
+from magnetar.rules.phase import Phase, SegmentsSeen, decide_preparation, decide_withdrawal
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
@@ -257,7 +257,7 @@ class Migrations:
 
     async def _prepare(
         self, topic: TopicName, survey: Survey, record: ScalableTopicMetadata
-    ) -> Sight:
+    ) -> SegmentsSeen:
         """Make the segments for new messages, with all cursors, and note that they are to go."""
         children = tuple(segment.ref for segment in record.layout.active)
         preparation = Preparation(children, self._clock.now_ms())
@@ -272,11 +272,11 @@ class Migrations:
         self,
         topic: TopicName,
         record: ScalableTopicMetadata,
-        seen: Sight,
+        seen: SegmentsSeen,
         names: frozenset[str],
         *,
         is_held: bool = False,
-    ) -> Sight:
+    ) -> SegmentsSeen:
         """Go on as far as possible from what was seen: these segments have no other writer."""
         engine = self._engine(topic)
         while step := decide_preparation(record, seen, names, is_held=is_held):
@@ -308,7 +308,7 @@ class Migrations:
         topic: TopicName,
         survey: Survey,
         record: ScalableTopicMetadata,
-        prepared: Sight,
+        prepared: SegmentsSeen,
         *,
         force: bool,
     ) -> None:

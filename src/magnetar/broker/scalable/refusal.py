@@ -18,7 +18,7 @@ _VERSION_CHARS_MAX: Final = 100
 _log = Logger(__name__)
 
 
-class Door(StrEnum):
+class EntryPoint(StrEnum):
     LOOKUP = "lookup"
     PARTITIONS = "partitions"
     PRODUCER = "producer"
@@ -30,14 +30,21 @@ class LegacyRefusals:
     """One line per client and topic within a minute; a client is a host, a version and a role."""
 
     def __init__(self, clock: Clock) -> None:
-        self.counts: dict[Door, int] = dict.fromkeys(Door, 0)
+        self.counts: dict[EntryPoint, int] = dict.fromkeys(EntryPoint, 0)
         self._clock = clock
         self._logged: dict[tuple[str, ...], float] = {}
 
     def on_refused(
-        self, door: Door, sentence: str, *, topic: str, address: str, version: str, caller: Caller
+        self,
+        entry: EntryPoint,
+        sentence: str,
+        *,
+        topic: str,
+        address: str,
+        version: str,
+        caller: Caller,
     ) -> None:
-        self.counts[door] += 1
+        self.counts[entry] += 1
         now, version = self._clock.monotonic(), version[:_VERSION_CHARS_MAX]
         role = caller.original_role or caller.role or ""
         client = (address.rpartition(":")[0], version, role, topic)
@@ -50,7 +57,7 @@ class LegacyRefusals:
         self._logged[client] = now
         _log.warning(
             "client without scalable topics refused",
-            door=door,
+            door=entry,
             topic=topic,
             address=address,
             version=version,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from magnetar.broker.attachment import Carrier, Link
+from magnetar.broker.attachment import AttachmentOwner, Link
 from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.model.migration import READER_INFIX
 from magnetar.model.scalable import ConsumerAssignment, ConsumerRecord
@@ -14,7 +14,7 @@ from magnetar.model.segment import SegmentId
 from magnetar.runtime.clock import Timer
 
 
-class ClientLink(Link, Carrier, Protocol):
+class ClientLink(Link, AttachmentOwner, Protocol):
     """The connection of a registered consumer."""
 
     @property

@@ -24,7 +24,7 @@ from magnetar.broker.scalable.group import GroupOwner
 from magnetar.broker.scalable.guard import Guard
 from magnetar.broker.scalable.key_hash import KeyHashes, is_mixed
 from magnetar.broker.scalable.legacy_topic import LegacyCalls, LegacyTopics
-from magnetar.broker.scalable.load import LoadReporter
+from magnetar.broker.scalable.load import SegmentLoadReporter
 from magnetar.broker.scalable.migration import Migrations
 from magnetar.broker.scalable.migration_plan import MigrationPlanner
 from magnetar.broker.scalable.owned_segment import Place, own_segments
@@ -105,7 +105,7 @@ class ScalableService:
             clock=clock,
             tasks=tasks,
         )
-        self.reporter = LoadReporter(
+        self.reporter = SegmentLoadReporter(
             catalog.topics,
             self.records,
             self.scale_policies,

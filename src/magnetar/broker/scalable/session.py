@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from magnetar.broker.attachment import Carrier, Link
+from magnetar.broker.attachment import AttachmentOwner, Link
 from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.errors import (
     BrokerError,
@@ -42,7 +42,7 @@ _MISSING: Final = (TopicNotFound, NamespaceNotFound, TenantNotFound)
 _TOLD_AS_THEY_ARE: Final = (LayoutTooLarge, NotAllowed, Unauthorized, TooManyRequests)
 
 
-class WatchingLink(Link, Carrier, Protocol):
+class WatchingLink(Link, AttachmentOwner, Protocol):
     """The connection of a client that watches layouts."""
 
     def send(self, frame: bytes) -> None: ...

@@ -2,8 +2,8 @@
 
 The writer takes everything that waits, decides each operation inside one transaction, and syncs
 once for all of them. The write-ahead log lets readers go on meanwhile. They too answer together
-what was asked for at once: to hear of a thread costs the event loop more than a row is worth. One
-process at a time may open the file, so ephemeral records found at open have no session and are
+what was asked for at once: to be woken by a thread costs the event loop more than a row is worth.
+One process at a time may open the file, so ephemeral records found at open have no session and are
 dropped.
 """
 
@@ -192,7 +192,7 @@ class SqliteFile:
             return _Outcome(read, value=read.run(self._open()))
         except sqlite3.Error as error:
             return _Outcome(read, refusal=self._unreadable(error))
-        # A bug, and its caller's to hear of: others of the group wait for their answers too.
+        # A bug, raised to its own caller: others of the group wait for their answers too.
         except Exception as error:
             return _Outcome(read, refusal=error)
 

@@ -1,5 +1,5 @@
-"""The tree as rows, and each operation as a few statements inside a transaction somebody else
-opens.
+"""The tree as rows, and each operation as a few statements inside a transaction that the
+file opens.
 """
 
 from __future__ import annotations

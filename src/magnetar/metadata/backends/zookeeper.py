@@ -19,8 +19,8 @@ from kazoo.exceptions import KazooException
 from magnetar.errors import InvalidConfiguration, InvalidPath, StoreClosed, StoreUnavailable
 from magnetar.metadata.backends.zookeeper_link import (
     CONNECTED,
-    Hush,
     Link,
+    OwnEvents,
     is_connected,
     is_session_lost,
 )
@@ -259,7 +259,7 @@ class ZookeeperStore:
             self._losing.cancel()
         await self._link.stop()
 
-    def on_event(self, kind: int, node: str, told_by: Hush | None, hushed: bool) -> None:
+    def on_event(self, kind: int, node: str, told_by: OwnEvents | None, hushed: bool) -> None:
         """Tell a change as the contract has it; called by the link, in order."""
         self._tree.on_event(kind, node)
         path = self._tree.path_of(node)
@@ -322,18 +322,18 @@ class ZookeeperStore:
     def _ask(
         self,
         request: Request,
-        hush: Hush | None = None,
+        own_events: OwnEvents | None = None,
         note: Callable[[Any], None] | None = None,
     ) -> Awaitable[Any]:
         if self._ready.is_set():
-            return self._link.ask(request, hush, note)
-        return self._ask_later(request, hush, note)
+            return self._link.ask(request, own_events, note)
+        return self._ask_later(request, own_events, note)
 
     async def _ask_later(
-        self, request: Request, hush: Hush | None, note: Callable[[Any], None] | None
+        self, request: Request, own_events: OwnEvents | None, note: Callable[[Any], None] | None
     ) -> Any:
         await self._wait_for_connection()
-        return await self._link.ask(request, hush, note)
+        return await self._link.ask(request, own_events, note)
 
     async def _wait_for_connection(self) -> None:
         # Without a session nothing is served here: a caller had better ask another broker.

@@ -41,7 +41,7 @@ CONNECTED: Final[str] = KazooState.CONNECTED
 
 
 @dataclass(frozen=True, slots=True)
-class Hush:
+class OwnEvents:
     """What the events of one transaction are, beyond what was asked for.
 
     `events` happen for the tree's sake and are no change of a record. `grown` are paths that got a
@@ -64,7 +64,7 @@ class Reply:
     link: Link
     future: asyncio.Future[Any]
     deadline: float
-    hush: Hush | None = None
+    own_events: OwnEvents | None = None
     note: Callable[[Any], None] | None = None
     here: bool = False
     value: Any = None
@@ -124,7 +124,7 @@ class Turn:
 
 
 class Listener(Protocol):
-    def on_event(self, kind: int, path: str, told_by: Hush | None, hushed: bool) -> None:
+    def on_event(self, kind: int, path: str, told_by: OwnEvents | None, hushed: bool) -> None:
         """A node changed; `hushed` when an own transaction did it for the tree's sake."""
 
     def on_turn(self, state: str) -> None: ...
@@ -192,7 +192,7 @@ class Link:
     def ask(
         self,
         request: Request,
-        hush: Hush | None = None,
+        own_events: OwnEvents | None = None,
         note: Callable[[Any], None] | None = None,
     ) -> asyncio.Future[Any]:
         """Send with what else is asked in this turn of the loop.
@@ -206,13 +206,13 @@ class Link:
         if len(self._outstanding) >= _OUTSTANDING_MAX:
             raise StoreUnavailable("Too many metadata requests are waiting")
         future: asyncio.Future[Any] = self._loop.create_future()
-        reply = Reply(self, future, self.clock.monotonic() + self.deadline_s, hush, note)
+        reply = Reply(self, future, self.clock.monotonic() + self.deadline_s, own_events, note)
         if not self._outgoing:
             self._loop.call_soon(self._flush)
         self._outgoing.append((request, reply))
         self._outstanding.append(reply)
-        if hush is not None:
-            for key in hush.keys:
+        if own_events is not None:
+            for key in own_events.keys:
                 self._claims.setdefault(key, []).append(reply)
         if self._timer is None:
             self._timer = self.clock.call_at(reply.deadline, self._on_time)
@@ -225,7 +225,7 @@ class Link:
             try:
                 self._loop.call_soon_threadsafe(self._drain)
             except RuntimeError:
-                pass  # the loop has ended, and with it everyone who could hear
+                pass  # the loop has ended, and with it everyone who could be notified
 
     def _on_state(self, state: str) -> None:
         self.session = self._client.client_id or self.session
@@ -247,8 +247,8 @@ class Link:
                 inbox.popleft()
             elif isinstance(item, Reply):
                 inbox.popleft()
-                if item.hush is not None:
-                    self._drop_claims(item, item.hush)
+                if item.own_events is not None:
+                    self._drop_claims(item, item.own_events)
                 if item.note is not None and item.error is None:
                     item.note(item.value)
                 item.resolve()
@@ -268,8 +268,8 @@ class Link:
         for reply in self._outstanding:
             if not reply.here and not reply.future.done():
                 reply.future.set_exception(StoreUnavailable("The connection to ZooKeeper is lost"))
-                if reply.hush is not None:
-                    self._drop_claims(reply, reply.hush)
+                if reply.own_events is not None:
+                    self._drop_claims(reply, reply.own_events)
 
     def _tell(self, event: Event) -> bool:
         """False when only an answer that has not come yet says whose doing the event is."""
@@ -278,14 +278,14 @@ class Link:
             if not reply.here:
                 return False
             if reply.is_done_well:
-                assert reply.hush is not None  # or it claims nothing
-                self.listener.on_event(*key, reply.hush, key in reply.hush.events)
+                assert reply.own_events is not None  # or it claims nothing
+                self.listener.on_event(*key, reply.own_events, key in reply.own_events.events)
                 return True
         self.listener.on_event(*key, None, False)
         return True
 
-    def _drop_claims(self, reply: Reply, hush: Hush) -> None:
-        for key in hush.keys:
+    def _drop_claims(self, reply: Reply, own_events: OwnEvents) -> None:
+        for key in own_events.keys:
             claims = self._claims.get(key, [])
             if reply in claims:
                 claims.remove(reply)
@@ -302,8 +302,8 @@ class Link:
             if not reply.future.done():
                 sentence = f"ZooKeeper did not answer within {self.deadline_s:g} s"
                 reply.future.set_exception(StoreUnavailable(sentence))
-            if reply.hush is not None and not reply.here:
-                self._drop_claims(reply, reply.hush)
+            if reply.own_events is not None and not reply.here:
+                self._drop_claims(reply, reply.own_events)
                 released = True
         self._timer = None
         if self._outstanding:

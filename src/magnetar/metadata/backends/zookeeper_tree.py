@@ -33,7 +33,7 @@ from magnetar.errors import (
     VersionConflict,
 )
 from magnetar.metadata.backends import zookeeper_request as ask
-from magnetar.metadata.backends.zookeeper_link import Hush
+from magnetar.metadata.backends.zookeeper_link import OwnEvents
 from magnetar.metadata.backends.zookeeper_request import Created, Found, Node, Request
 from magnetar.metadata.path import ROOT, child_of, lineage_of, name_of, parent_of
 from magnetar.metadata.sequence import advance, format_sequence
@@ -50,7 +50,7 @@ class Asker(Protocol):
     def __call__(
         self,
         request: Request,
-        hush: Hush | None = None,
+        own_events: OwnEvents | None = None,
         note: Callable[[Any], None] | None = None,
     ) -> Awaitable[Any]:
         """Send the request when this is called, or when a lost connection is back."""
@@ -180,11 +180,13 @@ class ZookeeperTree:
                 return (await self._ask(ask.create(node, value, ephemeral=ephemeral))).node  # type: ignore[no-any-return]
             except NoChildrenForEphemeralsError:
                 raise _below_ephemeral(path) from None
-        hush = Hush(frozenset({(ask.CHANGED, node)}), node)
-        return _last_node(await self._transact(path, _creation(node, value, ephemeral), hush))
+        own_events = OwnEvents(frozenset({(ask.CHANGED, node)}), node)
+        return _last_node(await self._transact(path, _creation(node, value, ephemeral), own_events))
 
-    async def _transact(self, path: str, requests: Sequence[Request], hush: Hush) -> list[Any]:
-        outcomes: list[Any] = await self._ask(ask.multi(requests), hush)
+    async def _transact(
+        self, path: str, requests: Sequence[Request], own_events: OwnEvents
+    ) -> list[Any]:
+        outcomes: list[Any] = await self._ask(ask.multi(requests), own_events)
         for outcome in outcomes:
             if isinstance(outcome, NoChildrenForEphemeralsError):
                 raise _below_ephemeral(path)
@@ -209,8 +211,8 @@ class ZookeeperTree:
         self._growing[parent] = asyncio.get_running_loop().create_future()
         try:
             node = self.place(path)
-            requests, hush = await self._plan_growth(path, _creation(node, value, ephemeral))
-            return _last_node(await self._transact(path, requests, hush))
+            requests, own_events = await self._plan_growth(path, _creation(node, value, ephemeral))
+            return _last_node(await self._transact(path, requests, own_events))
         except (NoNodeError, NodeExistsError):
             return None
         finally:
@@ -218,7 +220,7 @@ class ZookeeperTree:
 
     async def _plan_growth(
         self, path: str, creation: Sequence[Request]
-    ) -> tuple[list[Request], Hush]:
+    ) -> tuple[list[Request], OwnEvents]:
         above = [each for each in lineage_of(parent_of(path)) if each != ROOT]
         looks = [self._ask(ask.look(self.place(each))) for each in above]
         found: list[Node | None] = await asyncio.gather(*looks)
@@ -227,7 +229,7 @@ class ZookeeperTree:
         events = {(ask.CREATED, node) for node in nodes} | {(ask.CHANGED, self.place(path))}
         grown = tuple(parent_of(each) for each in missing)
         requests = [ask.create(node, b"") for node in reversed(nodes)]
-        return [*requests, *creation], Hush(frozenset(events), self.place(path), grown)
+        return [*requests, *creation], OwnEvents(frozenset(events), self.place(path), grown)
 
     async def _convert(self, path: str, value: bytes, ephemeral: bool) -> Node | None:
         """Make a bare parent a record, or raise VersionConflict; None when it is gone again."""
@@ -279,8 +281,8 @@ class ZookeeperTree:
             counting = ask.set_value(self.place(counter), text, found.node.version)
         creation = [counting, *_creation(self.place(path), value, ephemeral)]
         try:
-            requests, hush = await self._plan_growth(path, creation)
-            return path, _last_node(await self._transact(path, requests, hush))
+            requests, own_events = await self._plan_growth(path, creation)
+            return path, _last_node(await self._transact(path, requests, own_events))
         except (BadVersionError, NodeExistsError, NoNodeError):
             return None
 
@@ -344,7 +346,7 @@ class ZookeeperTree:
         if node is None or not node.is_bare or node.children:
             return False
         try:
-            await self._ask(ask.delete(place, 0), Hush(frozenset({(ask.DELETED, place)})))
+            await self._ask(ask.delete(place, 0), OwnEvents(frozenset({(ask.DELETED, place)})))
         except (NoNodeError, NotEmptyError, BadVersionError):
             return False
         return True

@@ -53,7 +53,7 @@ class Entries(Protocol):
 
     @property
     def withheld(self) -> Collection[int]:
-        """Those among them that a transaction acknowledges, and that may come again."""
+        """Those among them that a transaction acknowledges, and that may be redelivered."""
 
     def special(self) -> Collection[int]:
         """Indexes of entries that may be delayed or chunks."""

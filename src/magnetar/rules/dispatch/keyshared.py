@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from magnetar.model.subscription import SubscriptionType
 from magnetar.rules.dispatch.action import Action, Deliver, Entries, Moment, Traits
-from magnetar.rules.dispatch.machine import Limits
+from magnetar.rules.dispatch.machine import DispatchLimits
 from magnetar.rules.dispatch.member import Member, Sharing
 from magnetar.rules.dispatch.selector import (
     BucketSelector,
@@ -35,7 +35,7 @@ Selector: TypeAlias = (
 
 class KeyShared(Shared[C]):
     def __init__(
-        self, sharing: Sharing, limits: Limits, *, ring_points: int, is_tracked: bool = True
+        self, sharing: Sharing, limits: DispatchLimits, *, ring_points: int, is_tracked: bool = True
     ) -> None:
         """`ring_points` of each consumer; 0: slots are shared by halving ranges instead."""
         super().__init__(limits, is_tracked=is_tracked)

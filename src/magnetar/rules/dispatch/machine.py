@@ -15,7 +15,7 @@ C = TypeVar("C")
 NO_LIMIT: Final = 1 << 60
 
 
-class Limits(NamedTuple):
+class DispatchLimits(NamedTuple):
     """How many messages may be unacknowledged, and whether messages may be delayed."""
 
     unacked_per_consumer: int = NO_LIMIT
@@ -80,7 +80,7 @@ class Machine(ABC, Generic[C]):
     ) -> int:
         """An entry is acknowledged, through `member` or by no consumer, or all but `remaining`
         messages of it; return how many messages were held until now. One that is not final waits
-        for a transaction: it comes again by `redeliver`, or is released again.
+        for a transaction: it is redelivered, or is released again.
         """
         return 0
 
@@ -100,7 +100,7 @@ class Machine(ABC, Generic[C]):
         transaction had acknowledged them and was aborted.
         """
 
-    def set_limits(self, limits: Limits) -> None:
+    def set_limits(self, limits: DispatchLimits) -> None:
         self.is_due = True
 
     # Reading

@@ -29,7 +29,7 @@ class SlotRange(NamedTuple):
     last: int
 
 
-class Assignment(NamedTuple, Generic[C]):
+class SlotAssignment(NamedTuple, Generic[C]):
     range: SlotRange
     owner: C
 
@@ -46,7 +46,7 @@ class Selector(Protocol[C]):
 
     def owner(self, slot: int) -> C | None: ...
 
-    def assignments(self) -> tuple[Assignment[C], ...]:
+    def assignments(self) -> tuple[SlotAssignment[C], ...]:
         """Who owns which slots, ascending; neighbours of one owner are joined."""
 
 
@@ -110,18 +110,18 @@ class RingSelector(Generic[C]):
         at = bisect_left(self._points, slot)
         return self._claims[self._points[at if at < len(self._points) else 0]][0]
 
-    def assignments(self) -> tuple[Assignment[C], ...]:
+    def assignments(self) -> tuple[SlotAssignment[C], ...]:
         if not self._points:
             return ()
         pieces = [(point, self._claims[point][0]) for point in self._points]
         if self._points[-1] != SLOTS - 1:
             pieces.append((SLOTS - 1, pieces[0][1]))
-        joined: list[Assignment[C]] = []
+        joined: list[SlotAssignment[C]] = []
         first = 1
         for last, owner in pieces:
             if joined and joined[-1].owner == owner:
                 first = joined.pop().range.first
-            joined.append(Assignment(SlotRange(first, last), owner))
+            joined.append(SlotAssignment(SlotRange(first, last), owner))
             first = last + 1
         return tuple(joined)
 
@@ -161,11 +161,11 @@ class HalvingSelector(Generic[C]):
         at = bisect_left(self._bounds, slot, key=lambda bound: bound[0])
         return self._bounds[at][1] if at < len(self._bounds) else None
 
-    def assignments(self) -> tuple[Assignment[C], ...]:
-        assigned: list[Assignment[C]] = []
+    def assignments(self) -> tuple[SlotAssignment[C], ...]:
+        assigned: list[SlotAssignment[C]] = []
         first = 0
         for bound, owner in self._bounds:
-            assigned.append(Assignment(SlotRange(first, bound), owner))
+            assigned.append(SlotAssignment(SlotRange(first, bound), owner))
             first = bound + 1
         return tuple(assigned)
 
@@ -174,7 +174,7 @@ class HalvingSelector(Generic[C]):
 class StickySelector(Generic[C]):
     """Ranges that consumers ask for; slots that none asked for have no owner."""
 
-    _ranges: tuple[Assignment[C], ...] = ()
+    _ranges: tuple[SlotAssignment[C], ...] = ()
 
     def add(self, consumer: C, *, name: str, ranges: Sequence[SlotRange] = ()) -> Self:
         if not ranges:
@@ -192,7 +192,7 @@ class StickySelector(Generic[C]):
                 raise ConsumerAssignRefused(f"Hash ranges of consumer {name!r} overlap")
         if self.conflict(ordered) is not None:
             raise ConsumerAssignRefused(f"Another consumer has hash ranges that {name!r} asks for")
-        assigned = (*self._ranges, *(Assignment(one, consumer) for one in ordered))
+        assigned = (*self._ranges, *(SlotAssignment(one, consumer) for one in ordered))
         return type(self)(tuple(sorted(assigned, key=lambda one: one.range)))
 
     def conflict(self, ranges: Sequence[SlotRange]) -> C | None:
@@ -215,7 +215,7 @@ class StickySelector(Generic[C]):
             return None
         return self._ranges[at].owner
 
-    def assignments(self) -> tuple[Assignment[C], ...]:
+    def assignments(self) -> tuple[SlotAssignment[C], ...]:
         return self._ranges
 
 
@@ -265,13 +265,13 @@ class BucketSelector(Generic[C]):
             return None
         return self._owner_of(self._bucket_at(slot))
 
-    def assignments(self) -> tuple[Assignment[C], ...]:
-        joined: list[Assignment[C]] = []
+    def assignments(self) -> tuple[SlotAssignment[C], ...]:
+        joined: list[SlotAssignment[C]] = []
         for index, bucket in enumerate(self._buckets if self._sharers else ()):
             owner, first = self._owner_of(index), bucket.first
             if joined and joined[-1].owner == owner:
                 first = joined.pop().range.first
-            joined.append(Assignment(SlotRange(first, bucket.last), owner))
+            joined.append(SlotAssignment(SlotRange(first, bucket.last), owner))
         return tuple(joined)
 
     def _bucket_at(self, place: int) -> int:

@@ -20,7 +20,7 @@ from magnetar.rules.dispatch.action import (
     Traits,
 )
 from magnetar.rules.dispatch.chunk import ChunkOwners
-from magnetar.rules.dispatch.machine import Limits, Machine, cut_by_permits
+from magnetar.rules.dispatch.machine import DispatchLimits, Machine, cut_by_permits
 from magnetar.rules.dispatch.member import Member
 from magnetar.rules.dispatch.replay import DelayIndex, ReplayQueue, split_consecutive
 
@@ -38,7 +38,7 @@ class Shared(Machine[C]):
     replay queue, or the delay index.
     """
 
-    def __init__(self, limits: Limits, *, is_tracked: bool = True) -> None:
+    def __init__(self, limits: DispatchLimits, *, is_tracked: bool = True) -> None:
         """Entries that are kept nowhere are not tracked: they are never acknowledged."""
         super().__init__()
         self.replay = ReplayQueue()
@@ -174,7 +174,7 @@ class Shared(Machine[C]):
 
     # Limits of what is unacknowledged
 
-    def set_limits(self, limits: Limits) -> None:
+    def set_limits(self, limits: DispatchLimits) -> None:
         self._limits = limits
         for member in self.members:
             self._unblock_member_if_due(member)

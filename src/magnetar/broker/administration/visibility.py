@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from magnetar.broker.administration.port import SightOwners
+from magnetar.broker.administration.port import VisibilityOwners
 from magnetar.broker.authorization import Authorization
 from magnetar.errors import InvalidName
 from magnetar.model.caller import Caller
@@ -26,7 +26,7 @@ from magnetar.operation.row import Operation
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Visibility:
     is_super: bool
     """Everything is seen, the broker itself included."""
     namespaces: frozenset[NamespaceName] = frozenset()
@@ -47,7 +47,7 @@ def shown_name(topic: TopicName) -> TopicName:
 
 
 async def list_tenants(
-    owners: SightOwners, caller: Caller
+    owners: VisibilityOwners, caller: Caller
 ) -> Mapping[str, Sequence[NamespaceName]]:
     """Tenants with their namespaces, as far as the caller sees anything of them."""
     found: dict[str, Sequence[NamespaceName]] = {}
@@ -63,9 +63,9 @@ async def list_tenants(
     return found
 
 
-async def find_sight(owners: SightOwners, caller: Caller) -> Sight:
+async def find_visibility(owners: VisibilityOwners, caller: Caller) -> Visibility:
     if await owners.authorization.may(caller, SUPER_USER, Target()):
-        return Sight(is_super=True)
+        return Visibility(is_super=True)
     whole: set[NamespaceName] = set()
     single: set[TopicName] = set()
     for names in (await list_tenants(owners, caller)).values():
@@ -74,7 +74,7 @@ async def find_sight(owners: SightOwners, caller: Caller) -> Sight:
                 whole.add(name)
             else:
                 single.update(await _granted_topics(owners, caller, name))
-    return Sight(False, frozenset(whole), frozenset(single))
+    return Visibility(False, frozenset(whole), frozenset(single))
 
 
 async def find_rights(
@@ -100,14 +100,14 @@ async def find_rights(
     return sorted(each.name for each in asked if each.need in allowed)
 
 
-async def _sees_any(owners: SightOwners, caller: Caller, namespace: NamespaceName) -> bool:
+async def _sees_any(owners: VisibilityOwners, caller: Caller, namespace: NamespaceName) -> bool:
     if await owners.authorization.may(caller, NAMESPACE_READ, Target(namespace=namespace)):
         return True
     return bool(await _granted_topics(owners, caller, namespace))
 
 
 async def _granted_topics(
-    owners: SightOwners, caller: Caller, namespace: NamespaceName
+    owners: VisibilityOwners, caller: Caller, namespace: NamespaceName
 ) -> Sequence[TopicName]:
     """Topics with grants of their own, as far as these allow the caller to read or write them."""
     policies = await owners.resources.namespaces.get(namespace)

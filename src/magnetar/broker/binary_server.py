@@ -11,7 +11,7 @@ from magnetar.errors import NotAllowed
 from magnetar.runtime.accept import attach
 
 
-class BinaryDoor:
+class BinaryServer:
     def __init__(
         self, host: ConnectionHost, handlers: Mapping[int, Handler], tls: ssl.SSLContext | None
     ) -> None:

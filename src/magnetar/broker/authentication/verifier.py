@@ -1,4 +1,4 @@
-"""Credentials that are slow to judge, judged off the event loop."""
+"""Verification of credentials that takes long, such as password hashes, off the event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PER_HOST_MAX: Final = 2
 _WAITING_PER_HOST_MAX: Final = 64
 
 
-class _Lane:
+class _HostQueue:
     """The attempts of one address: few at once, the others wait for them."""
 
     def __init__(self) -> None:
@@ -24,28 +24,28 @@ class _Lane:
         self.count = 0
 
 
-class SlowJudge:
+class ThreadedVerifier:
     """One address has two attempts at once at most: there is a thread left for another."""
 
     def __init__(self, workers: Workers = ThreadWorker) -> None:
         self._worker = workers("authentication", _THREADS_MAX)
-        self._lanes: dict[str, _Lane] = {}
+        self._hosts: dict[str, _HostQueue] = {}
 
-    async def run(self, host: str, judge: Callable[[], T]) -> T:
+    async def run(self, host: str, verify: Callable[[], T]) -> T:
         """Raise TooManyRequests when too many attempts from the address wait already."""
-        lane = self._lanes.setdefault(host, _Lane())
-        if lane.count >= _WAITING_PER_HOST_MAX:
+        queue = self._hosts.setdefault(host, _HostQueue())
+        if queue.count >= _WAITING_PER_HOST_MAX:
             raise TooManyRequests(
-                f"{lane.count} attempts to authenticate from {host} are under way; try again later"
+                f"{queue.count} attempts to authenticate from {host} are under way; try again later"
             )
-        lane.count += 1
+        queue.count += 1
         try:
-            async with lane.turn:
-                return await self._worker.run(judge)
+            async with queue.turn:
+                return await self._worker.run(verify)
         finally:
-            lane.count -= 1
-            if not lane.count:
-                del self._lanes[host]
+            queue.count -= 1
+            if not queue.count:
+                del self._hosts[host]
 
     def close(self) -> None:
         self._worker.close(wait=False)
