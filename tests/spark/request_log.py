@@ -15,6 +15,7 @@ class Request(NamedTuple):
     path: str
     size: int
     """Bytes of the question and of the answer."""
+    query: str
 
 
 class RequestLog(AbstractContextManager["RequestLog"]):
@@ -65,8 +66,8 @@ class RequestLog(AbstractContextManager["RequestLog"]):
             data = answer.read()
         finally:
             connection.close()
-        path = asked.path.partition("?")[0]
-        self._seen.append(Request(asked.command, path, len(body) + len(data)))
+        path, _, query = asked.path.partition("?")
+        self._seen.append(Request(asked.command, path, len(body) + len(data), query))
         asked.send_response(answer.status)
         asked.send_header("Content-Type", answer.headers.get("Content-Type", "text/plain"))
         asked.send_header("Content-Length", str(len(data)))

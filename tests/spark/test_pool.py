@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from magnetar import AdminPreconditionFailed, AlreadyClosedError, AsyncPulsarClient
+from magnetar.client.admin import AdminClient
+from magnetar.columns import AsyncBulk
 from magnetar.spark.option import Broker
-from magnetar.spark.pool import POOL, LinkPool
+from magnetar.spark.pool import POOL, LinkPool, ProducerPool
 from magnetar.spark.sink_option import parse_sink
 from magnetar.spark.sink_task import name_task, write_task
 from magnetar.testing import MagnetarBroker
@@ -46,6 +51,112 @@ def test_tasks_go_on_with_the_connections_of_those_before(
     assert seen[0] and seen[0] == seen[1] == seen[2]
     POOL.close()
     assert sockets_of(magnetar_broker) <= before
+
+
+@pytest.fixture
+def sink(connection: dict[str, str]) -> Iterator[Sink]:
+    POOL.close()
+    yield Sink(connection, f"topic://{fresh()}")
+    POOL.close()
+
+
+class Sink:
+    """Tasks that write to one topic, in this worker or in another one."""
+
+    def __init__(self, connection: dict[str, str], topic: str) -> None:
+        self.topic = topic
+        self.options = parse_sink(connection | {"topic": topic}, is_stream=False)
+
+    def write(self, batch: int, topics: Sequence[str] = ()) -> tuple[int, int]:
+        """How many rows were written, and how many were stored before."""
+        rows = {"key": [f"k{n}" for n in range(40)], "value": [b"%d" % batch] * 40}
+        if topics:
+            rows["topic"] = [topics[n % len(topics)] for n in range(40)]
+        done = write_task(
+            self.options, None, iter([pa.RecordBatch.from_pydict(rows)]), name_task("w", 0, batch)
+        )
+        return done.written, done.known
+
+    def write_elsewhere(self, batch: int) -> tuple[int, int]:
+        """In a worker that has nothing yet."""
+        link = POOL.borrow(self.options.broker)
+        try:
+            return self.write(batch)
+        finally:
+            POOL.give_back(link)
+
+    @property
+    def producers(self) -> ProducerPool:
+        link = POOL.borrow(self.options.broker)
+        POOL.give_back(link)
+        return link.producers
+
+
+def test_a_task_finds_the_name_free_wherever_the_one_before_it_ran(sink: Sink) -> None:
+    for batch in range(6):
+        write = sink.write_elsewhere if batch % 2 else sink.write
+        assert write(batch) == (40, 0)
+
+
+def test_a_retried_task_leaves_out_what_was_stored_before_a_split_it_had_not_heard_of(
+    sink: Sink, admin: AdminClient
+) -> None:
+    sink.write(0)
+    assert len(sink.producers) == 1
+    assert sink.write_elsewhere(1) == (40, 0)
+    admin.scalable_topics.split(sink.topic, 0)
+    assert sink.write(1) == (0, 40), "with the producer that knew one segment only"
+    assert sink.write(2) == (40, 0)
+    assert sink.write_elsewhere(2) == (0, 40), "stored by the children"
+
+
+def test_a_topic_that_was_made_anew_is_written_to(sink: Sink, admin: AdminClient) -> None:
+    sink.write(0)
+    admin.scalable_topics.delete(sink.topic, force=True)
+    assert sink.write(0) == (40, 0)
+
+
+def has_deduplication(admin: AdminClient, topic: str) -> bool:
+    try:
+        admin.scalable_topics.last_sequence_ids(topic, producer="p")
+    except AdminPreconditionFailed:
+        return False
+    return True
+
+
+def test_a_task_that_goes_on_switches_deduplication_on_again(
+    sink: Sink, admin: AdminClient
+) -> None:
+    sink.write(0)
+    admin.topic_policies.set(sink.topic, "deduplication", False)
+    while has_deduplication(admin, sink.topic):
+        pass  # its segments hear of it
+    assert sink.write(1) == (40, 0)
+    assert admin.topic_policies.get(sink.topic, "deduplication", applied=True)
+
+
+def test_producers_of_few_topics_are_kept(sink: Sink) -> None:
+    sink.write(0, [f"topic://{fresh()}" for _ in range(36)])
+    assert len(sink.producers) == 32
+
+
+def test_a_producer_that_was_not_used_for_long_is_closed(magnetar_broker: MagnetarBroker) -> None:
+    now = [100.0]
+
+    async def body() -> None:
+        pool = ProducerPool(lambda: now[0])
+        async with AsyncPulsarClient(magnetar_broker.service_url) as client:
+            producer = await AsyncBulk(client).resumable_producer(f"topic://{fresh()}", name="p")
+            await pool.give_back("orders", producer)
+            now[0] += 59
+            assert await pool.borrow("orders") is producer
+            await pool.give_back("orders", producer)
+            now[0] += 61
+            assert await pool.borrow("orders") is None
+            with pytest.raises(AlreadyClosedError):
+                await producer.send(b"late", sequence_id=0)
+
+    asyncio.run(body())
 
 
 def test_what_a_failed_task_had_is_not_given_to_another() -> None:

@@ -130,6 +130,10 @@ class TopicLayout(Protocol):
     def is_followed(self) -> bool:
         """Whether it tells when a regular topic becomes scalable."""
 
+    @property
+    def is_current(self) -> bool:
+        """Whether it tells of every change by itself, and its broker can."""
+
     def refresh(self) -> None: ...
 
     def close(self) -> None: ...
@@ -175,6 +179,10 @@ class LayoutWatch(Watch):
     @property
     def layout(self) -> Layout:
         return self.view.layout
+
+    @property
+    def is_current(self) -> bool:
+        return self.failure is None and self._growth is None
 
     async def open(self) -> None:
         await super().open()
@@ -226,6 +234,7 @@ class PartitionLayout:
     """A regular topic that stays one, as a layout: of its partitions, and those that are added."""
 
     is_followed = False
+    is_current = False
     server_version = ""
 
     def __init__(

@@ -70,8 +70,8 @@ class ProducerSet:
         self.key_hash = KeyHash.MURMUR3
         """How keys are placed on partitions; as the proposal says when the broker cannot tell."""
         self._session = session
+        self.settings = settings
         self._asked = topic
-        self._settings = settings
         self._routing = routing
         self._completion = completion
         self._resend = resend
@@ -94,7 +94,7 @@ class ProducerSet:
     @property
     def last_sequence_id(self) -> int:
         known = [each.producer.last_sequence_id for each in self._all]
-        initial = self._settings.initial_sequence_id
+        initial = self.settings.initial_sequence_id
         return max([self._last_sequence_id, -1 if initial is None else initial, *known])
 
     @property
@@ -103,7 +103,7 @@ class ProducerSet:
 
     @property
     def _is_exclusive(self) -> bool:
-        return self._settings.access_mode != ProducerAccessMode.Shared
+        return self.settings.access_mode != ProducerAccessMode.Shared
 
     async def open(self) -> None:
         self._source = await open_layout(
@@ -115,9 +115,9 @@ class ProducerSet:
         if self._is_exclusive:
             for segment in layout.active:  # in this order: no two wait in a ring
                 await self.add(segment).open()
-        elif layout.is_synthetic and not self._settings.keeps_sequence:
+        elif layout.is_synthetic and not self.settings.keeps_sequence:
             await run_together(self.add(segment).open() for segment in layout.active)
-        elif self._settings.schema is not Schema.BYTES:
+        elif self.settings.schema is not Schema.BYTES:
             await self._offer_schema()
 
     async def _offer_schema(self) -> None:
@@ -144,7 +144,7 @@ class ProducerSet:
         return self.by_segment.get(segment.id) or self.start(segment)
 
     def _next_turn(self) -> int:
-        batching = self._settings.batching
+        batching = self.settings.batching
         if batching is None:
             self._turn += 1
             return self._turn
@@ -163,7 +163,7 @@ class ProducerSet:
             self,
             segment.name_in(self.source.topic),
             segment,
-            self._settings,
+            self.settings,
             self._completion,
             before=self._ending,
             is_followed=self.source.is_followed,

@@ -92,6 +92,7 @@ class SegmentProducer:
         """Why the segment takes no more messages."""
         self.confirmations = 0
         """How often the broker told the same layout since."""
+        self.is_open = False
         self._session = session
         self._owner = owner
         self._completion = completion
@@ -100,7 +101,6 @@ class SegmentProducer:
         self._waiting: list[Item] = []
         self._is_last = not is_followed
         """Whether nothing will take the place of a regular topic that is terminated."""
-        self._is_open = False
         self._is_ended = False
         self._is_recalled = False
         self._is_settled = False
@@ -130,7 +130,7 @@ class SegmentProducer:
                 raise
             self.on_finished(error)
             return
-        self._is_open = True
+        self.is_open = True
         self._pump()
 
     def send(self, item: Item) -> None:
@@ -198,7 +198,7 @@ class SegmentProducer:
 
     @property
     def _is_flowing(self) -> bool:
-        return self._is_open and self.seal is None and not self._blockers and not self._is_ended
+        return self.is_open and self.seal is None and not self._blockers and not self._is_ended
 
     def _pump(self) -> None:
         if not self._is_flowing:

@@ -9,7 +9,9 @@ was sealed and its messages go elsewhere.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
@@ -19,7 +21,8 @@ from magnetar.client.outgoing import MessageOptions, Pack, format_key
 from magnetar.client.policy import BatchingPolicy
 from magnetar.client.producer import AsyncProducer
 from magnetar.client.publication import follow_send, measure
-from magnetar.client.segment_producer import Item, SegmentProducer, name_on
+from magnetar.client.retry import run_together
+from magnetar.client.segment_producer import Item, SegmentProducer
 from magnetar.model.segment import Segment, SegmentId
 
 if TYPE_CHECKING:
@@ -28,9 +31,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BUSY_S: Final = 0.1
+_SEALED_S: Final = 3.0
+"""How long a layout is awaited that says what follows a sealed segment."""
+_NAMES_MAX: Final = 64
 
-LastStored = Callable[[SegmentId, str], Awaitable[int | None]]
-"""The last number that a segment, sealed or not, has of a name; None when it cannot be told."""
+LoadStored = Callable[[Collection[SegmentId]], Awaitable[dict[SegmentId, int]]]
+"""The last numbers that segments, sealed or not, have of the name, as far as they can be told."""
 OnSent = Callable[[asyncio.Future[MessageId]], None]
 _ONE_BY_ONE: Final = BatchingPolicy(max_messages=1)
 
@@ -43,29 +49,58 @@ class AsyncResumableProducer(AsyncProducer[T]):
 
     async def open(self) -> None:
         self._ranges, self._legacy = [], []
+        self._sealed: OrderedDict[str, dict[SegmentId, int]] = OrderedDict()
         await super().open()
 
-    async def resume(self, last_stored: LastStored) -> None:
+    async def resume(self, load_stored: LoadStored) -> None:
         """Take the name on every active segment, then learn what is stored under it.
 
-        In this order: the earlier holder of the name is gone from each of them by then.
+        In this order: the earlier holder of the name is gone from each of them by then. What a
+        sealed segment has never changes: it is asked once for a name.
         """
-        for segment in self._producers.layout.active:
-            await self._take(segment)
+        await self._take_all()
         layout = self._producers.layout
-        stored: dict[SegmentId, int] = {}
-        for segment in layout.segments:
-            found = await last_stored(segment.id, name_on(segment, self._settings))
-            if found is None:
-                made = self._producers.by_segment.get(segment.id)
-                found = -1 if made is None else made.producer.last_sequence_id
-            stored[segment.id] = found
+        known = self._known_of(self.name)
+        stored = known | await load_stored([s.id for s in layout.segments if s.id not in known])
+        known |= {s.id: stored.get(s.id, -1) for s in layout.segments if s.is_sealed}
+        for segment in layout.active:
+            made = self._producers.by_segment.get(segment.id)
+            if segment.id not in stored and made is not None:
+                stored[segment.id] = made.producer.last_sequence_id
         self._legacy = sorted(each.id for each in layout.segments if each.is_legacy)
-        self._ranges = [(each, stored[each.id]) for each in layout.segments if stored[each.id] >= 0]
+        self._ranges = [
+            (each, stored[each.id]) for each in layout.segments if stored.get(each.id, -1) >= 0
+        ]
+
+    def _known_of(self, name: str) -> dict[SegmentId, int]:
+        known = self._sealed.setdefault(name, {})
+        self._sealed.move_to_end(name)
+        if len(self._sealed) > _NAMES_MAX:
+            self._sealed.popitem(last=False)
+        return known
+
+    async def _take_all(self) -> None:
+        """One first: of two with the name, the one that has it gets the others too. A segment that
+        turns out to be sealed is not in the layout that comes.
+        """
+        deadline = self._session.clock.monotonic() + _SEALED_S
+        while True:
+            first, *others = sorted(self._producers.layout.active, key=lambda each: each.id)
+            await self._take(first)
+            await run_together(map(self._take, others))
+            seals = [each.seal for each in self._producers.by_segment.values() if each.seal]
+            if not seals:
+                return
+            if self._session.clock.monotonic() > deadline:
+                raise seals[0]
+            await self._session.clock.sleep(_BUSY_S)
 
     async def _take(self, segment: Segment) -> None:
         """Wait while another holds the name: a task that is about to be ended, or its twin."""
         deadline = self._session.clock.monotonic() + self._session.operation_timeout
+        made = self._producers.by_segment.get(segment.id)
+        if made is not None and (made.is_open or made.seal is not None):
+            return
         while True:
             made = self._producers.by_segment.get(segment.id) or self._producers.add(segment)
             try:
@@ -77,6 +112,31 @@ class AsyncResumableProducer(AsyncProducer[T]):
                 if self._session.clock.monotonic() > deadline:
                     raise
             await self._session.clock.sleep(_BUSY_S)
+
+    @property
+    def active(self) -> list[SegmentId]:
+        """The segments that take messages."""
+        return [segment.id for segment in self._producers.layout.active]
+
+    # ------------------------------------------------------------------ one name after another
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it knows the layout as it is, and so may go on under another name."""
+        return self._producers.failure is None and self._producers.source.is_current
+
+    async def leave(self) -> None:
+        """Give the name back once everything is stored; the layout is followed all the same."""
+        await self.flush()
+        made = [*self._producers.by_segment.values()]
+        self._producers.by_segment.clear()
+        await run_together(each.close() for each in made)
+        self._ranges, self._legacy = [], []
+
+    def take_name(self, name: str) -> None:
+        """Go on under another name, after `leave`."""
+        self._settings = replace(self._settings, name=name)
+        self._producers.settings = self._settings
 
     # ------------------------------------------------------------------ whole sheets
 

@@ -179,8 +179,10 @@ TABLE.add(
     "GET /lastSequenceIds",
     TOPIC_PRODUCE,
     "The highest sequence id that each segment, sealed or not, has of a scalable producer.\n\n"
-    "Such a producer is named `{producer}-seg-{segment}` on a segment.",
+    "Such a producer is named `{producer}-seg-{segment}` on a segment. With `segments`, only\n"
+    "those are asked.",
     Parameter("producer", default=REQUIRED, missing="producer is needed: its name"),
+    query("segments", Kind.NAMES),
     result=Result.COUNTS,
 )
 TABLE.add(

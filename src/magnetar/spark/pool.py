@@ -1,10 +1,10 @@
 """Connections to brokers that a worker of Spark keeps from one task to the next.
 
 Spark hands tasks to one worker after another, and ends a worker that was idle for a minute. A task
-borrows what an earlier one has left, and gives it back when all that it opened there is closed:
-connecting, TLS and authentication are paid for once. Producers and readers are a task's own: under
-the name of a producer, what an earlier attempt has stored is recognized, so a task must leave it to
-its next attempt, wherever that runs.
+borrows what an earlier one has left, and gives it back when all that it opened there is closed or
+left: connecting, TLS, authentication, and learning the layouts of topics, are paid for once.
+Producers go on under another name: under it, what an earlier attempt has stored is recognized, so a
+task must leave it to its next attempt, wherever that runs.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
-from collections.abc import Callable, Coroutine
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Final, TypeVar
 
 from magnetar import Admin, AsyncPulsarClient
+from magnetar.columns import AsyncResumableProducer
 from magnetar.spark.access import open_admin
 from magnetar.spark.client_option import make_keywords
 from magnetar.spark.option import Broker
@@ -26,6 +29,9 @@ _TURNS: Final = 3
 """Rounds of a loop in which it gets to know what became of its sockets."""
 _IDLE_MAX: Final = 4
 """A worker reads from one broker and writes to another one, mostly."""
+_PRODUCERS_MAX: Final = 32
+_PRODUCER_S: Final = 60.0
+"""As long as Spark keeps a worker that is idle."""
 
 
 def make_client(broker: Broker) -> AsyncPulsarClient:
@@ -39,6 +45,44 @@ def make_client(broker: Broker) -> AsyncPulsarClient:
     )
 
 
+class ProducerPool:
+    """What tasks have left of producers, each without a name; those used last are kept, for a
+    while.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._idle: OrderedDict[Hashable, tuple[AsyncResumableProducer[Any], float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    async def borrow(self, key: Hashable) -> AsyncResumableProducer[Any] | None:
+        """One that knows its topic as it is."""
+        await self._expire(_PRODUCERS_MAX)
+        producer, _ = self._idle.pop(key, (None, 0.0))
+        if producer is not None and not producer.is_current:
+            await producer.close()
+            return None
+        return producer
+
+    async def give_back(self, key: Hashable, producer: AsyncResumableProducer[Any]) -> None:
+        await self._expire(_PRODUCERS_MAX - 1)
+        if key in self._idle:
+            await self._idle.pop(key)[0].close()
+        self._idle[key] = producer, self._now()
+
+    async def _expire(self, most: int) -> None:
+        """Those used first come first."""
+        oldest = self._now() - _PRODUCER_S
+        while self._idle:
+            key, (producer, used) = next(iter(self._idle.items()))
+            if len(self._idle) <= most and used > oldest:
+                return
+            del self._idle[key]
+            await producer.close()
+
+
 class Link:
     """A client of each kind, made when first needed, for one thread. Its loop runs in steps.
 
@@ -49,6 +93,7 @@ class Link:
     def __init__(self, broker: Broker) -> None:
         self.broker: Final = broker
         self.process: Final = os.getpid()
+        self.producers: Final = ProducerPool()
         self._runner = asyncio.Runner()
         self._client: AsyncPulsarClient | None = None
         self._admin: Admin | None = None

@@ -7,7 +7,7 @@ the next window is read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,19 +18,20 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import WriterCommitMessage
 
 from magnetar import (
-    Admin,
     AdminNotFound,
     AdminPreconditionFailed,
     AsyncPulsarClient,
     BatchingPolicy,
+    NotFoundError,
     Schema,
+    TopicTerminatedError,
 )
 from magnetar.columns import AsyncBulk, AsyncResumableProducer, JoinedTransaction, Sheet, make_sheet
 from magnetar.model.name import TopicDomain
 from magnetar.model.segment import SegmentId
 from magnetar.model.transaction import TransactionId
 from magnetar.spark.option import parse_name
-from magnetar.spark.pool import POOL
+from magnetar.spark.pool import POOL, Link
 from magnetar.spark.record import read_rows
 from magnetar.spark.sink_option import RowOrder, SinkFormat, SinkOptions
 from magnetar.spark.sink_topic import DeduplicationOff, check_deduplication, prepare_topic
@@ -98,9 +99,9 @@ def write_task(
         within = None
         if name.transaction is not None:
             within = await AsyncBulk(client).join_transaction(name.transaction)
-        producers = _TaskProducers(options, schema, client, link.admin, name.producer, within)
+        producers = _TaskProducers(options, definition, link, client, name.producer, within)
         written, known = await producers.write(plans)
-        await producers.close()
+        await producers.leave()
         return Written(written, known, name.write, name.transaction)
 
     try:
@@ -113,21 +114,24 @@ def write_task(
 
 
 class _TaskProducers:
-    """The producers of one task, one for each topic it meets."""
+    """The producers of one task, one for each topic it meets; those that an earlier task of this
+    process has left go on under this one's name.
+    """
 
     def __init__(
         self,
         options: SinkOptions,
-        schema: Schema[Any],
+        definition: str | None,
+        link: Link,
         client: AsyncPulsarClient,
-        admin: Admin,
         name: str,
         transaction: JoinedTransaction | None,
     ) -> None:
         self._options = options
-        self._schema = schema
+        self._definition = definition
+        self._idle = link.producers
         self._client = client
-        self._admin = admin
+        self._admin = link.admin
         self._name = name
         self._transaction = transaction
         self._producers: dict[str, AsyncResumableProducer[Any]] = {}
@@ -152,8 +156,8 @@ class _TaskProducers:
         if self._failure is not None:
             raise self._failure
         if self._options.exactly_once:  # it may have been switched off since the task began
-            for topic in self._producers:
-                await asyncio.to_thread(self._check, topic)
+            for topic, producer in self._producers.items():
+                await asyncio.to_thread(self._load_stored, topic, producer.active)
         return written, known
 
     def _on_sent(self, sent: asyncio.Future[Any]) -> None:
@@ -162,60 +166,80 @@ class _TaskProducers:
             self._failure = failure
 
     async def _open(self, topic: str) -> AsyncResumableProducer[Any]:
-        options = self._options
-        if topic != options.topic or options.exactly_once:
-            await asyncio.to_thread(prepare_topic, self._admin, options, topic)
-        producer = await AsyncBulk(self._client).resumable_producer(
-            topic,
-            schema=self._schema,
-            name=self._name,
-            compression=options.compression.value,
-            batching=BatchingPolicy(
-                max_delay=0.01, max_messages=options.batch_messages, max_bytes=options.batch_bytes
-            ),
-            max_pending_messages=options.pending_max,
-            send_timeout=options.broker.timeout_s,
-        )
+        producer = await self._go_on(topic)
+        if producer is None:
+            options = self._options
+            if topic != options.topic or options.exactly_once:
+                await asyncio.to_thread(prepare_topic, self._admin, options, topic)
+            producer = await AsyncBulk(self._client).resumable_producer(
+                topic,
+                schema=_schema(options, self._definition),
+                name=self._name,
+                compression=options.compression.value,
+                batching=BatchingPolicy(
+                    max_delay=0.01,
+                    max_messages=options.batch_messages,
+                    max_bytes=options.batch_bytes,
+                ),
+                max_pending_messages=options.pending_max,
+                send_timeout=options.broker.timeout_s,
+            )
+            await self._resume(topic, producer)
         self._producers[topic] = producer
-        if options.exactly_once:
-            await producer.resume(self._last_stored(topic))
         return producer
 
-    def _last_stored(self, topic: str) -> Any:
-        """Asks all segments by one call, once their names are taken."""
-        known: dict[int, int] | None = None
+    async def _go_on(self, topic: str) -> AsyncResumableProducer[Any] | None:
+        """With a producer that was left; None where the topic may be another by now."""
+        producer = await self._idle.borrow(self._key_of(topic))
+        if producer is None:
+            return None
+        producer.take_name(self._name)
+        try:
+            await self._resume(topic, producer)
+        except (NotFoundError, TopicTerminatedError, AdminNotFound, DeduplicationOff):
+            await producer.close()
+            return None
+        return producer
 
-        async def ask(segment: SegmentId, producer: str) -> int | None:
-            nonlocal known
-            if known is None:
-                known = await asyncio.to_thread(self._load_stored, topic)
-            return known.get(int(segment))
+    def _key_of(self, topic: str) -> Hashable:
+        """Tasks with the same may go on with one another's producers."""
+        options = self._options
+        settings = (options.compression, options.batch_messages, options.batch_bytes)
+        return topic, options.format, self._definition, *settings, options.pending_max
 
-        return ask
+    async def _resume(self, topic: str, producer: AsyncResumableProducer[Any]) -> None:
+        """Asks for all segments by one call, once their names are taken."""
 
-    def _load_stored(self, topic: str) -> dict[int, int]:
+        async def load(segments: Collection[SegmentId]) -> dict[SegmentId, int]:
+            return await asyncio.to_thread(self._load_stored, topic, segments)
+
+        if self._options.exactly_once:
+            await producer.resume(load)
+
+    def _load_stored(self, topic: str, segments: Collection[SegmentId]) -> dict[SegmentId, int]:
         """Nothing is known of regular topics, nor by Apache Pulsar: there the producers tell."""
         name = parse_name(topic)
-        key = f"{name.namespace}/{name.local}"
+        found: dict[str, int] = {}
         try:
-            found = self._admin.scalable_topics.last_sequence_ids(key, producer=self._name)
+            found = self._admin.scalable_topics.last_sequence_ids(
+                f"{name.namespace}/{name.local}", producer=self._name, segments=map(str, segments)
+            )
         except AdminNotFound:
-            return {}
+            pass
         except AdminPreconditionFailed as error:
             raise DeduplicationOff(
                 f"Deduplication of {topic} was switched off while the query wrote to it, so a row"
                 f" could be stored twice: {error.sentence}"
             ) from None
-        return {int(segment): number for segment, number in found.items()}
-
-    def _check(self, topic: str) -> None:
-        """All segments by one call, or the policy where there are none."""
-        if not self._load_stored(topic):
+        if not found:
             check_deduplication(self._admin, topic)
+        return {SegmentId(int(segment)): number for segment, number in found.items()}
 
-    async def close(self) -> None:
-        for producer in self._producers.values():
-            await producer.close()
+    async def leave(self) -> None:
+        """The name is free for the next attempt of the task, wherever that runs."""
+        for topic, producer in self._producers.items():
+            await producer.leave()
+            await self._idle.give_back(self._key_of(topic), producer)
 
 
 def plan_windows(windows: Iterator[pa.RecordBatch], first: int) -> Iterator[Plan]:

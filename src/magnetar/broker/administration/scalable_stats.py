@@ -198,7 +198,11 @@ async def get_last_sequence_id(
 
 @carries_out("scalable_topics.last_sequence_ids")
 async def get_last_sequence_ids(
-    details: SegmentDetails, topic: TopicName, record: ScalableTopicMetadata, producer: str
+    details: SegmentDetails,
+    topic: TopicName,
+    record: ScalableTopicMetadata,
+    producer: str,
+    segments: tuple[str, ...] = (),
 ) -> Mapping[str, int]:
     """Of segments whose data is gone nothing is known."""
 
@@ -209,8 +213,8 @@ async def get_last_sequence_ids(
         except NotFound:
             return None
 
-    segments = record.layout.segments
-    found = zip(segments, await together(map(ask, segments)), strict=True)
+    asked = [each for each in record.layout.segments if not segments or str(each.id) in segments]
+    found = zip(asked, await together(map(ask, asked)), strict=True)
     return {str(segment.id): number for segment, number in found if number is not None}
 
 

@@ -778,12 +778,15 @@ class ScalableTopicAdmin:
         """The highest sequence id that a segment, sealed or not, has of a producer; -1 for none."""
         return run(self._inner.last_sequence_id(topic, segment, producer))
 
-    def last_sequence_ids(self, topic: str, producer: str) -> dict[str, int]:
+    def last_sequence_ids(
+        self, topic: str, producer: str, *, segments: Iterable[str] | None = None
+    ) -> dict[str, int]:
         """The highest sequence id that each segment, sealed or not, has of a scalable producer.
 
-        Such a producer is named `{producer}-seg-{segment}` on a segment.
+        Such a producer is named `{producer}-seg-{segment}` on a segment. With `segments`, only
+        those are asked.
         """
-        return run(self._inner.last_sequence_ids(topic, producer))
+        return run(self._inner.last_sequence_ids(topic, producer, segments=segments))
 
     def load(self, topic: str) -> dict[str, Document]:
         """What each active segment carries."""

@@ -1186,13 +1186,17 @@ class AsyncScalableTopicAdmin:
         )
         return found
 
-    async def last_sequence_ids(self, topic: str, producer: str) -> dict[str, int]:
+    async def last_sequence_ids(
+        self, topic: str, producer: str, *, segments: Iterable[str] | None = None
+    ) -> dict[str, int]:
         """The highest sequence id that each segment, sealed or not, has of a scalable producer.
 
-        Such a producer is named `{producer}-seg-{segment}` on a segment.
+        Such a producer is named `{producer}-seg-{segment}` on a segment. With `segments`, only
+        those are asked.
         """
         found: dict[str, int] = await self._transport.get(
-            f"admin/v2/scalable/{format_bare(topic)}/lastSequenceIds", query={"producer": producer}
+            f"admin/v2/scalable/{format_bare(topic)}/lastSequenceIds",
+            query={"producer": producer, "segments": list(segments or ())},
         )
         return found
 
