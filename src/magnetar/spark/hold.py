@@ -29,7 +29,7 @@ from magnetar.spark.plan import SegmentView, TopicView
 from magnetar.spark.survey import Survey
 
 _BUSY_S: Final = 0.2
-_PAGE: Final = 1_000
+PARTS_MAX: Final = 1_000
 """Parts of a call: what one that fails had moved is moved once more, and no more than that."""
 
 
@@ -74,8 +74,8 @@ class Hold:
             for view, segment, place in plan_moves(views, offset)
             if self._moved.get(segment.topic) != place
         ]
-        for start in range(0, len(moves), _PAGE):
-            page = moves[start : start + _PAGE]
+        for start in range(0, len(moves), PARTS_MAX):
+            page = moves[start : start + PARTS_MAX]
             places = {segment.topic: place for _, segment, place in page}
             if self._survey.plan.is_offered:
                 self._survey.plan.move_hold(self.name, places)
