@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final, get_origin
 
 import msgspec
 
@@ -26,6 +26,8 @@ _EXAMPLES: Final[Mapping[str, str | int]] = {
     "key": "maxConnections",
 }
 _KINDS: Final = {bool: "boolean", int: "integer", str: "string"}
+_PLAIN: Final[Mapping[str, object]] = {"boolean": True, "number": 1.5}
+_NUMBER: Final = 10
 _REF: Final = "#/components/schemas/{name}"
 
 
@@ -40,12 +42,13 @@ def describe(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     routes = list(routes)
     bodies = [route.body.schema for route in routes if route.body is not None]
     results = [route.result for route in routes if route.result is not None]
-    types = list({str(each): each for each in (Refusal, *bodies, *results)}.values())
-    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
-    by_type = {str(each): schema for each, schema in zip(types, schemas, strict=True)}
+    types = {str(each): _described(each) for each in (Refusal, *bodies, *results)}
+    schemas, components = msgspec.json.schema_components(types.values(), ref_template=_REF)
+    by_type = dict(zip(types, schemas, strict=True))
+    media = {name: _media(schema, components) for name, schema in by_type.items()}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.row.path, {})[route.row.method.lower()] = _operation(route, by_type)
+        paths.setdefault(route.row.path, {})[route.row.method.lower()] = _operation(route, media)
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Magnetar admin", "version": version, "license": {"name": "Apache-2.0"}},
@@ -57,7 +60,51 @@ def describe(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     return described
 
 
-def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
+def _described(kind: Any) -> Any:
+    """What is kept as it was sent may be annotated with the record that it fits."""
+    annotation = kind.__metadata__[0] if get_origin(kind) is Annotated else None
+    return annotation if isinstance(annotation, type(msgspec.Struct)) else kind
+
+
+def _media(schema: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema with an example, but for an object of which nothing is known."""
+    example = example_of(schema, components)
+    return {"schema": schema} | ({} if example == {} else {"example": example})
+
+
+def example_of(schema: Mapping[str, Any], components: Mapping[str, Any], name: str = "text") -> Any:
+    """A value that fits: a default where there is one; a text is its name."""
+    if "$ref" in schema:
+        return example_of(components[schema["$ref"].rpartition("/")[2]], components, name)
+    if schema.get("default") is not None:
+        return schema["default"]
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "anyOf" in schema:
+        return example_of(schema["anyOf"][0], components, name)
+    match schema.get("type"):
+        case "object":
+            return _example_object(schema, components)
+        case "array":
+            return [example_of(schema.get("items", {}), components, name)]
+        case "integer":
+            return max(schema.get("minimum", 0), min(_NUMBER, schema.get("maximum", _NUMBER)))
+        case "string":
+            return str(_EXAMPLES.get(name, name))
+        case kind:
+            return _PLAIN.get(kind or "", {})
+
+
+def _example_object(schema: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
+    fields = schema.get("properties", {})
+    of_any_name = schema.get("additionalProperties")
+    if not fields and isinstance(of_any_name, Mapping):
+        return {"name": example_of(of_any_name, components)}
+    needed = schema.get("required", [name for name in fields if fields[name].get("default")])
+    return {name: example_of(fields[name], components, name) for name in needed or fields}
+
+
+def _operation(route: Route, media: Mapping[str, Any]) -> dict[str, Any]:
     row = route.row
     summary, _, description = row.doc.partition("\n")
     operation: dict[str, Any] = {
@@ -66,13 +113,12 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
         "tags": [row.noun],
         "x-permission": str(row.need),
         "parameters": [*_path_parameters(row), *_query_parameters(route)],
-        "responses": _responses(row, schemas.get(str(route.result), {})),
+        "responses": _responses(row, media.get(str(route.result), {})),
     }
     if description:
         operation["description"] = description.strip()
     if route.body is not None:
-        schema = schemas[str(route.body.schema)]
-        content = {name: {"schema": schema} for name in route.body.row.media_types}
+        content = dict.fromkeys(route.body.row.media_types, media[str(route.body.schema)])
         operation["requestBody"] = {"required": route.body.is_required, "content": content}
     return operation
 
@@ -101,7 +147,7 @@ def _query_parameter(name: str, kind: type, default: Default) -> dict[str, Any]:
     return {"name": name, "in": "query", "required": False, "schema": schema}
 
 
-def _responses(row: Operation, schema: Mapping[str, Any]) -> dict[str, Any]:
+def _responses(row: Operation, found: Mapping[str, Any]) -> dict[str, Any]:
     refusal = {"schema": {"$ref": _REF.format(name=Refusal.__name__)}}
     responses: dict[str, Any] = {"default": {"description": "Refused", "content": {JSON: refusal}}}
     first, *others = row.produces
@@ -113,8 +159,8 @@ def _responses(row: Operation, schema: Mapping[str, Any]) -> dict[str, Any]:
         content: dict[str, Any] = {each: {} for each in media_types}
         description = "Found" if is_read or first != JSON else "Done"
         responses[status] = {"description": description, "content": content}
-        if schema:
-            content[JSON] = {"schema": schema}
+        if found:
+            content[JSON] = found
     if is_read and first == JSON:
         responses["204"] = {"description": "Nothing is set"}
     return responses

@@ -8,6 +8,9 @@ import urllib.request
 import pytest
 from openapi_spec_validator import validate
 
+from magnetar.admin.body import decode_body
+from magnetar.admin.openapi import describe
+from magnetar.admin.route import Route
 from magnetar.admin.server import serving
 from magnetar.admin.table import all_routes
 from magnetar.model.permission import AUTHENTICATED, SUPER_USER, TOPIC_CONSUME
@@ -27,6 +30,19 @@ def test_the_description_is_valid_and_complete() -> None:
         assert "/metrics" in paths and "/openapi.json" in paths
 
     run(body)
+
+
+DESCRIBED = describe(all_routes(), version="1")["paths"]
+WITH_BODY = [route for route in all_routes() if route.body is not None]
+
+
+@pytest.mark.parametrize("route", WITH_BODY, ids=lambda route: route.row.name)
+def test_the_example_of_a_body_is_one_that_the_route_takes(route: Route) -> None:
+    assert route.body is not None
+    operation = DESCRIBED[route.row.path][route.row.method.lower()]
+    for media in operation["requestBody"]["content"].values():
+        text = json.dumps(media["example"]).encode()
+        assert decode_body(text, route.body.schema, strict=True) is not None
 
 
 @pytest.mark.parametrize("path", ["/nope", f"{V2}/nope", f"{V2}/clusters/a/b/c", "//"])
