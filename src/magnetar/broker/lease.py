@@ -41,7 +41,7 @@ _LOOK_S: Final = 0.1
 _log = Logger(__name__)
 
 
-class LeaseRecord(msgspec.Struct, kw_only=True):
+class LeaseRecord(msgspec.Struct, kw_only=True, frozen=True):
     """Pulsar's fields, then ours."""
 
     brokerId: str

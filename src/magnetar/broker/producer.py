@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from magnetar.broker.peer import Peer
 from magnetar.errors import BrokerError, TopicTerminated, fault_of
@@ -105,19 +105,19 @@ class _Reply:
 
 @dataclass(eq=False, slots=True)
 class Producer:
-    topic: PublishedTopic
-    connection: ProducerConnection
-    id: int
-    name: str
+    topic: Final[PublishedTopic]
+    connection: Final[ProducerConnection]
+    id: Final[int]
+    name: Final[str]
     epoch: int
-    access_mode: AccessMode
-    user_provided_name: bool
-    encrypted: bool
-    schema_version: bytes
-    metadata: Mapping[str, str]
-    connected_since_ms: int
-    rate: Rate
-    chunk_rate: Rate
+    access_mode: Final[AccessMode]
+    user_provided_name: Final[bool]
+    encrypted: Final[bool]
+    schema_version: Final[bytes]
+    metadata: Final[Mapping[str, str]]
+    connected_since_ms: Final[int]
+    rate: Final[Rate]
+    chunk_rate: Final[Rate]
     topic_epoch: int | None = None
     is_ready: bool = False
     """Whether it has its turn: one that waits to be the only producer has not."""

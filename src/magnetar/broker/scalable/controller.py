@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.scalable.autoscale import ScalePolicies
@@ -63,13 +64,13 @@ class Controller:
     def __init__(
         self, topic: TopicName, needs: ControllerNeeds, *, on_end: Callable[[Controller], None]
     ) -> None:
-        self.topic = topic
-        self.records = needs.records.groups
-        self.segments = needs.segments_of(topic)
+        self.topic: Final = topic
+        self.records: Final = needs.records.groups
+        self.segments: Final = needs.segments_of(topic)
         self._needs = needs
         self._on_end = on_end
         clock, policies = needs.clock, needs.policies.in_force
-        self.state = TopicState(topic, needs.records)
+        self.state: Final = TopicState(topic, needs.records)
         self.state.listeners.append(self._on_changed)
         self._registry = SubscriptionRegistry(self.state, self.segments)
         self._mutation = Mutation(
@@ -80,9 +81,9 @@ class Controller:
             check=partial(needs.size.check, topic),
             forget=self._forget,
         )
-        self.leadership = Leadership(needs.store, topic, needs.broker_id, self, clock=clock)
-        self.groups = Groups(self, needs.make_coordinator)
-        self.changes = LayoutChanges(
+        self.leadership: Final = Leadership(needs.store, topic, needs.broker_id, self, clock=clock)
+        self.groups: Final = Groups(self, needs.make_coordinator)
+        self.changes: Final = LayoutChanges(
             self.state,
             self.leadership,
             self._mutation,
@@ -91,7 +92,7 @@ class Controller:
             policies=policies,
             clock=clock,
         )
-        self.subscriptions = TopicSubscriptions(
+        self.subscriptions: Final = TopicSubscriptions(
             self.state,
             self.leadership,
             self._registry,
@@ -100,7 +101,7 @@ class Controller:
             policies=policies,
             clock=clock,
         )
-        self.scaler = Scaler(
+        self.scaler: Final = Scaler(
             self.state,
             self.leadership,
             self.changes,

@@ -30,15 +30,15 @@ class Trigger(StrEnum):
 class DecisionEntry:
     """One decision, or a run of equal ones that changed nothing."""
 
-    at_ms: int
-    trigger: Trigger
-    epoch: int
-    active: int
-    consumers: int
-    loads: Mapping[SegmentId, SegmentLoad]
+    at_ms: Final[int]
+    trigger: Final[Trigger]
+    epoch: Final[int]
+    active: Final[int]
+    consumers: Final[int]
+    loads: Final[Mapping[SegmentId, SegmentLoad]]
     """Of the segments it is about: the hottest one, or those that change."""
-    decision: ScaleDecision
-    sentences: tuple[str, ...]
+    decision: Final[ScaleDecision]
+    sentences: Final[tuple[str, ...]]
     failure: str = ""
     times: int = 1
     first_ms: int = 0

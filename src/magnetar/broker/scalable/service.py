@@ -89,14 +89,14 @@ class ScalableService:
         self._keys = KeyHashes(resources.partitioned, catalog.topics, calls)
         self.redeliveries = 0
         """Sealed segments that were taken from a consumer and assigned to it again."""
-        self.records = records
-        self.scale_policies = ScalePolicies(config, resources.namespaces)
-        self.refusals = LegacyRefusals(clock)
-        self.deletions = Deletions(clock)
+        self.records: Final = records
+        self.scale_policies: Final = ScalePolicies(config, resources.namespaces)
+        self.refusals: Final = LegacyRefusals(clock)
+        self.deletions: Final = Deletions(clock)
         make_coordinator = partial(
             Coordinator, clock=clock, config=config, on_redelivered=self._on_redelivered
         )
-        self.regular = RegularTopics(
+        self.regular: Final = RegularTopics(
             catalog,
             resources.partitioned,
             self.segments_of,
@@ -105,7 +105,7 @@ class ScalableService:
             clock=clock,
             tasks=tasks,
         )
-        self.reporter = SegmentLoadReporter(
+        self.reporter: Final = SegmentLoadReporter(
             catalog.topics,
             self.records,
             self.scale_policies,
@@ -130,7 +130,7 @@ class ScalableService:
             clock=clock,
             config=config,
         )
-        self.controllers = ControllerDirectory(
+        self.controllers: Final = ControllerDirectory(
             needs, ownership, catalog, tasks, on_deleted=self.deletions.on_deleted
         )
         calls.offer(Segments, self._local_segments)
@@ -140,16 +140,16 @@ class ScalableService:
             lambda topic: LocalControl(self.controllers, self._owners_of, topic),
             scalable_name,
         )
-        self.reports = SegmentReports(self.controllers, self.controls, tasks)
+        self.reports: Final = SegmentReports(self.controllers, self.controls, tasks)
         """Follows what happens to topics."""
-        self.readers = SegmentReaders(clock, config, self._owners_of, self.controls, tasks)
-        self.guard = Guard(
+        self.readers: Final = SegmentReaders(clock, config, self._owners_of, self.controls, tasks)
+        self.guard: Final = Guard(
             self.records,
             self.refusals,
             is_assigned=self.readers.is_assigned,
             load_groups=self.readers.load_groups,
         )
-        self.layouts = LayoutResolver(
+        self.layouts: Final = LayoutResolver(
             self.records,
             self.controllers,
             self.regular,
@@ -181,7 +181,7 @@ class ScalableService:
             clock=clock,
             cluster=cluster,
         )
-        self.migrations = Migrations(
+        self.migrations: Final = Migrations(
             catalog,
             self.records,
             planner,
