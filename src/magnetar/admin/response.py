@@ -35,7 +35,10 @@ class Response:
 
 
 def json_response(value: object, status: int = HTTPStatus.OK) -> Response:
-    return Response(status, _encoder.encode(format_document(value)), JSON)
+    body = _encoder.encode(value)
+    if b"null" in body:  # perhaps in a text: a field without a value is left out
+        body = _encoder.encode(format_document(value))
+    return Response(status, body, JSON)
 
 
 def text_response(text: str, content_type: str = TEXT_PLAIN) -> Response:

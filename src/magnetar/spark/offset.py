@@ -132,3 +132,26 @@ def parse_topic_offset(name: str, stated: object) -> TopicOffset:
     seen = max([int(following), *(each + 1 for each in (*places, *done))])
     planned = {int(each): int(size) for each, size in sizes.items()}
     return TopicOffset(places, done, seen, planned)
+
+
+class OffsetCache:
+    """Spark hands back what it was given: over many topics, telling so is sooner done than reading
+    it again.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Mapping[str, Any], Offset]] = []
+        """The last two."""
+
+    def format(self, offset: Offset) -> dict[str, Any]:
+        document = format_offset(offset)
+        self._known = [(document, offset), *self._known[:1]]
+        return document
+
+    def parse(self, document: Mapping[str, Any]) -> Offset:
+        for known, offset in self._known:
+            if known == document:
+                return offset
+        offset = parse_offset(document)
+        self._known = [(document, offset), *self._known[:1]]
+        return offset

@@ -7,7 +7,7 @@ batch, so that the messages of one key never stand in an earlier batch than thos
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from magnetar.errors import MagnetarError
 from magnetar.spark.offset import BEFORE_ALL, Offset, Place, TopicOffset
@@ -219,8 +219,11 @@ def apply_reads(
     read: TopicOffset, view: TopicView, outlook: Outlook, ends: Mapping[int, Place]
 ) -> TopicOffset:
     """The offset after reading each pending segment up to its end in `ends`."""
-    if is_made_anew(read, view):
+    is_new = is_made_anew(read, view)
+    if is_new:
         read = TopicOffset()
+    elif not outlook.pending and not outlook.gaps and _is_settled(read, view):
+        return replace(read, sizes={}) if read.sizes else read
     places = dict(read.places)
     ended = set(read.ended)
     sizes: dict[int, int] = {}
@@ -243,8 +246,15 @@ def apply_reads(
     kept = {number: place for number, place in places.items() if number in present}
     gone = {number for number in ended if number not in present and number < view.next}
     forgotten = {number for number in gone if _is_behind(number, present)}
-    following = view.next if is_made_anew(read, view) else max(read.next, view.next)
+    following = view.next if is_new else max(read.next, view.next)
     return TopicOffset(kept, frozenset(ended - forgotten), following, sizes)
+
+
+def _is_settled(read: TopicOffset, view: TopicView) -> bool:
+    """Whether there is nothing to forget, and no new segment: so it is with most topics."""
+    if read.ended or read.next < view.next:
+        return False
+    return len(read.places) <= len(view.segments) and view.by_id.keys() >= read.places.keys()
 
 
 def _is_behind(number: int, present: Mapping[int, SegmentView]) -> bool:

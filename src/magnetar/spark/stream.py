@@ -23,10 +23,11 @@ from magnetar.spark.admission import Limits, admit, is_too_little
 from magnetar.spark.bookie import BookieRecords
 from magnetar.spark.bound import plan_slices, resolve_bound
 from magnetar.spark.change_watch import ChangeWatch
+from magnetar.spark.collecting import collecting_later
 from magnetar.spark.file import LedgerFiles
 from magnetar.spark.hold import Hold, name_hold
 from magnetar.spark.lag import describe_latest, measure_lag
-from magnetar.spark.offset import Offset, Place, TopicOffset, format_offset, parse_offset
+from magnetar.spark.offset import Offset, OffsetCache, Place, TopicOffset, format_offset
 from magnetar.spark.option import Bound, SourceOptions
 from magnetar.spark.plan import (
     DataLost,
@@ -75,6 +76,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._looked_at = 0.0
         self._planned = Offset()
         """Up to where the last batch reads."""
+        self._offsets = OffsetCache()
         self._quiet: dict[str, Any] | None = None
         """The offset after which the last look found nothing."""
 
@@ -86,11 +88,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "_goal": None,
             "_initial": None,
             "_change_watch": None,
+            "_offsets": OffsetCache(),
         }
         return self.__dict__ | gone
 
     # ------------------------------------------------------------------ offsets
 
+    @collecting_later()
     def initialOffset(self) -> dict[str, Any]:
         """Spark asks as long as no batch is committed, and for the first batch twice: the start and
         the name of the hold must be the same.
@@ -126,10 +130,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = {name: start_latest(view) for name, view in self._views.items()}
         return describe_latest(Offset(latest), measure_lag(self._planned, self._views))
 
+    @collecting_later()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if start == self._quiet and self._is_unchanged():
             return start
-        read = parse_offset(start)
+        read = self._offsets.parse(start)
         seen = self._views
         views = self._look(is_known=True, read=read)
         check_same_topic(read, self._names)
@@ -157,12 +162,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         self._waiting_since = None
         self._planned = Offset(topics, read.hold)
-        return format_offset(self._planned)
+        return self._offsets.format(self._planned)
 
     # ------------------------------------------------------------------ tasks
 
+    @collecting_later()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        before, after = parse_offset(start), parse_offset(end)
+        before, after = self._offsets.parse(start), self._offsets.parse(end)
         if self._hold is None:
             # The log has the end of the batch by now: the hold that it names is the query's. One
             # that is made earlier is an orphan when the driver dies before.
@@ -197,8 +203,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def make_reading(self, task: Task) -> tuple[Reading, Finish]:
         return make_reading(self.options, self._schema, task.files, self._values)
 
+    @collecting_later()
     def commit(self, end: dict[str, Any]) -> None:
-        self._move_hold(parse_offset(end))
+        self._move_hold(self._offsets.parse(end))
 
     def stop(self) -> None:
         if self._change_watch is not None:

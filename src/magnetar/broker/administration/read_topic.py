@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from magnetar.broker.administration.port import QueryOwners, TopicOwners
@@ -35,6 +36,7 @@ from magnetar.runtime.log import Logger
 from magnetar.wire.scalable import decode_topic_record
 
 _PATTERN_MAX: Final = 1000
+_RECORDS: Final = 16_384
 _log = Logger(__name__)
 
 
@@ -49,16 +51,13 @@ class Part(NamedTuple):
 
 
 class PartLayout(NamedTuple):
+    key: str
+    """The name without its domain, which a migration changes."""
     topic: TopicName
     parts: tuple[Part, ...]
     next: int
     must_exist: bool
     """Whether the topic is there only if its part is."""
-
-    @property
-    def key(self) -> str:
-        """The name without its domain, which a migration changes."""
-        return key_of(self.topic)
 
 
 def key_of(topic: TopicName) -> str:
@@ -114,13 +113,13 @@ def _scalable(topic: TopicName, record: ScalableTopicMetadata) -> PartLayout:
         )
         for each in record.layout.segments
     )
-    return PartLayout(topic, parts, int(record.layout.next_id), must_exist=False)
+    return PartLayout(key_of(topic), topic, parts, int(record.layout.next_id), must_exist=False)
 
 
 def _regular(topic: TopicName, partitions: int) -> PartLayout:
     names = [topic.partition(index).full for index in range(partitions)] or [topic.full]
     parts = tuple(Part(index, name) for index, name in enumerate(names))
-    return PartLayout(topic, parts, len(parts), must_exist=not partitions)
+    return PartLayout(key_of(topic), topic, parts, len(parts), must_exist=not partitions)
 
 
 async def _list(owners: QueryOwners, query: ReadQuery, caller: Caller) -> list[PartLayout]:
@@ -158,12 +157,18 @@ async def _scan_scalable(
     async for component, stored in store.scan_children(namespace_path(namespace)):
         topic = TopicName(TopicDomain.TOPIC, namespace, decode_local(component))
         try:
-            record = decode_topic_record(stored.value)
+            record = _decode_record(stored.value)
         except RecordUnreadable as failure:
             _log.error("topic left out", topic=topic.full, reason=failure.sentence)
             continue
         if not record.is_deleting:
             yield topic, record
+
+
+@lru_cache(maxsize=_RECORDS)
+def _decode_record(stored: bytes) -> ScalableTopicMetadata:
+    """Query after query sees the same ones."""
+    return decode_topic_record(stored)
 
 
 async def _list_regular(
