@@ -14,12 +14,14 @@ from pyspark.sql.datasource import (
     EqualTo,
     Filter,
     GreaterThan,
+    GreaterThanOrEqual,
     In,
     IsNull,
+    LessThan,
     LessThanOrEqual,
 )
 
-from magnetar import PulsarClient
+from magnetar import BatchingPolicy, PulsarClient
 from magnetar.client.admin import AdminClient
 from magnetar.spark.file import open_span, parse_files
 from magnetar.spark.source import MagnetarSource
@@ -256,6 +258,7 @@ def test_filters_that_are_handed_down_drop_rows_and_slices(
     publish(connection["serviceUrl"], name, range(100), lambda value: f"k{value % 5}")
     whole = read_batch(connection, topic=name)
     middle = sorted(row["publish_time"] for row in whole)[50]
+    first = min(row["message_id"]["ledger"] for row in whole)
     asked: list[tuple[Filter, Callable[[Any], bool]]] = [
         (EqualTo(("key",), b"k3"), lambda row: row["key"] == b"k3"),
         (In(("key",), (b"k1", bytearray(b"k2"))), lambda row: row["key"] in (b"k1", b"k2")),
@@ -263,6 +266,10 @@ def test_filters_that_are_handed_down_drop_rows_and_slices(
         (EqualTo(("segment",), 1), lambda row: row["segment"] == 1),
         (EqualTo(("topic",), "topic://other"), lambda row: False),
         (LessThanOrEqual(("message_id", "entry"), 0), lambda row: row["message_id"]["entry"] <= 0),
+        (GreaterThan(("message_id", "entry"), 0), lambda row: row["message_id"]["entry"] > 0),
+        (EqualTo(("message_id", "ledger"), first), lambda r: r["message_id"]["ledger"] == first),
+        (In(("message_id", "ledger"), (first, None)), lambda r: r["message_id"]["ledger"] == first),
+        (LessThan(("message_id", "ledger"), None), lambda row: False),
         (IsNull(("key",)), lambda row: True),
     ]
     source = MagnetarSource(connection | {"topic": name, "pushDown": "true"})
@@ -276,6 +283,33 @@ def test_filters_that_are_handed_down_drop_rows_and_slices(
             for row in batch.to_pylist()
         ]
         assert numbers(rows) == numbers([row for row in whole if passes(row)]), each
+
+
+def test_entries_outside_of_bounds_of_message_ids_are_not_read(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    name = fresh("pushed")
+    admin.scalable_topics.create(name, segments=2)
+    single = BatchingPolicy(max_messages=1)
+    publish(connection["serviceUrl"], name, range(60), lambda value: f"k{value}", batching=single)
+    source = MagnetarSource(connection | {"topic": name, "pushDown": "true"})
+
+    def spans(*filters: Filter) -> list[tuple[int, int, int]]:
+        reader = source.reader(source.schema())
+        assert len(list(reader.pushFilters(list(filters)))) == len(filters)
+        pieces = [piece for task in reader.partitions() for piece in task.slices]
+        assert all(piece.size > 0 for piece in pieces)
+        return sorted((s.ledger, s.first, s.last) for piece in pieces for s in piece.spans)
+
+    (one, _, last), (other, _, _) = spans()
+    ledger, entry = ("message_id", "ledger"), ("message_id", "entry")
+    assert spans(EqualTo(ledger, one)) == [(one, 0, last)]
+    bounds = GreaterThanOrEqual(entry, 3), LessThan(entry, 7)
+    assert spans(*bounds) == [(one, 3, 6), (other, 3, 6)]
+    assert spans(In(ledger, (other,)), *bounds) == [(other, 3, 6)]
+    assert spans(In(entry, (2, 5))) == [(one, 2, 5), (other, 2, 5)]
+    assert spans(EqualTo(entry, 4), GreaterThan(entry, 4)) == []
+    assert spans(EqualTo(ledger, None)) == []
 
 
 def test_only_what_is_committed_is_read(connection: dict[str, str], admin: AdminClient) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from pyspark.sql.datasource import GreaterThanOrEqual
 
 from magnetar import PemKeys, ProducerEncryption
 from magnetar.client.admin import AdminClient
 from magnetar.spark.option import InvalidOption
+from magnetar.spark.source import MagnetarSource
 from magnetar.spark.value import ValueUnreadable
 from tests.spark.engine import read_batch
 from tests.spark.feed import fresh, publish
@@ -112,3 +114,17 @@ def test_bad_values_may_be_null_here_too(connection: dict[str, str], topic: str)
 def test_keys_that_are_no_paths_are_refused(connection: dict[str, str], topic: str) -> None:
     with pytest.raises(InvalidOption, match="decryptionKeys is the path"):
         read(connection, topic, decryptionKeys='{"a": 1}')
+
+
+def test_entries_that_were_published_at_other_times_are_not_unpacked(
+    connection: dict[str, str], topic: str
+) -> None:
+    """Those with other times are encrypted, and there is no key."""
+    *_, plain = read(connection, topic, onEncrypted="raw")
+    source = MagnetarSource(connection | {"topic": topic, "pushDown": "true"})
+    reader = source.reader(source.schema())
+    list(reader.pushFilters([GreaterThanOrEqual(("publish_time",), plain["publish_time"])]))
+    rows = [row for t in reader.partitions() for b in reader.read(t) for row in b.to_pylist()]
+    assert rows == [plain]
+    with pytest.raises(ValueUnreadable, match="encrypted"):
+        read(connection, topic)

@@ -86,6 +86,7 @@ class ColumnDecoder:
         payload_bytes_max: int = _CHUNKED_BYTES_MAX,
         checks: bool = True,
         decrypt: Decrypt = lambda metadata, payload: None,
+        wants: Callable[[int], bool] = lambda published_ms: True,
     ) -> None:
         """Without `checks` the entries' checksums are taken for verified."""
         unknown = [each for each in columns if each not in COLUMNS]
@@ -94,6 +95,7 @@ class ColumnDecoder:
         self._payload_bytes_max = payload_bytes_max
         self.checks = checks
         self._decrypt = decrypt
+        self._wants = wants
         self._chunks: Reassembly[tuple[int, int]] = Reassembly(
             messages_max=_UNFINISHED_MAX,
             message_bytes_max=payload_bytes_max,
@@ -128,6 +130,8 @@ class ColumnDecoder:
             if self.checks and not verify_checksum(data):
                 raise ProtocolViolation("checksum mismatch")
             metadata, payload = decode_entry(data)
+            if not (self._wants(signed64(metadata.publish_time)) or is_chunk(metadata)):
+                return
             opened = self._decrypt(metadata, payload) if metadata.encryption_keys else payload
             is_readable = opened is not None
             payload = payload if opened is None else opened

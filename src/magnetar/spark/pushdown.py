@@ -1,4 +1,7 @@
-"""Filters that a batch query hands down: rows that Spark would drop are not decoded and not sent.
+"""Filters that a batch query hands down: what Spark would drop is not read, decoded or sent.
+
+Bounds of message ids are bounds of what is read. Times of publishing are those of producers' clocks
+and need not rise along a segment: every entry is looked at, and those outside are not unpacked.
 
 Spark applies every filter once more, so that one which is understood in part may leave too many
 rows, and never too few.
@@ -7,9 +10,9 @@ rows, and never too few.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,6 +28,7 @@ from pyspark.sql.datasource import (
 )
 
 from magnetar.spark.slice import Slice
+from magnetar.spark.stretch import Span, count_entries
 
 _COLUMNS: Final[dict[tuple[str, ...], str]] = {
     ("key",): "key",
@@ -47,6 +51,15 @@ _TESTS: Final[dict[type[Filter], tuple[str, Callable[[Any, Any], bool]]]] = {
 }
 
 
+_COMPARE: Final = dict(_TESTS.values())
+_IS_IN: Final = "is_in"
+_LEDGER: Final = ("message_id", "ledger")
+_ENTRY: Final = ("message_id", "entry")
+_PUBLISHED: Final = ("publish_time",)
+_HIGHEST: Final = 1 << 63
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class Test:
     """One comparison; a row must pass all of a query's."""
@@ -55,6 +68,30 @@ class Test:
     kind: str
     """A function of pyarrow.compute, or is_in."""
     value: Any
+
+    def passes(self, found: Any) -> bool:
+        if self.kind == _IS_IN:
+            return found in self.value
+        return self.value is not None and _COMPARE[self.kind](found, self.value)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Of whole numbers: all that pass stand between these two, both included."""
+        values = [n for n in (self.value if self.kind == _IS_IN else [self.value]) if n is not None]
+        if not values:
+            return _HIGHEST, -_HIGHEST
+        least, most = min(values), max(values)
+        match self.kind:
+            case "greater":
+                return least + 1, _HIGHEST
+            case "greater_equal":
+                return least, _HIGHEST
+            case "less":
+                return -_HIGHEST, most - 1
+            case "less_equal":
+                return -_HIGHEST, most
+            case _:
+                return least, most
 
 
 def parse_filters(filters: Iterable[Filter]) -> tuple[Test, ...]:
@@ -68,7 +105,7 @@ def _parse(filters: Iterable[Filter]) -> Iterator[Test]:
         if column not in _COLUMNS and column not in _SIDES:
             continue
         if isinstance(each, In):
-            yield Test(column, "is_in", [_plain(value) for value in each.value])
+            yield Test(column, _IS_IN, [_plain(value) for value in each.value])
         elif type(each) in _TESTS:
             value = getattr(each, "value", None)
             yield Test(column, _TESTS[type(each)][0], _plain(value))
@@ -83,18 +120,45 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def choose_slices(slices: Iterable[Slice], tests: Iterable[Test]) -> list[Slice]:
-    """Those that may have rows: topic and segment are those of the slice."""
+def choose_slices(slices: Iterable[Slice], tests: Sequence[Test]) -> list[Slice]:
+    """What may have rows: topic and segment are those of the slice, ids those of its entries."""
     wanted = [each for each in tests if each.column in _SIDES]
-    return [piece for piece in slices if all(_may_have(piece, each) for each in wanted)]
+    chosen = [piece for piece in slices if all(_may_have(piece, each) for each in wanted)]
+    cut = (_cut(piece, tests) for piece in chosen)
+    return [piece for piece in cut if piece.spans or not piece.is_counted]
 
 
 def _may_have(piece: Slice, test: Test) -> bool:
-    found = getattr(piece, _SIDES[test.column])
-    if test.kind == "is_in":
-        return found in test.value
-    compare = next(each for name, each in _TESTS.values() if name == test.kind)
-    return test.value is not None and compare(found, test.value)
+    return test.passes(getattr(piece, _SIDES[test.column]))
+
+
+def _cut(piece: Slice, tests: Sequence[Test]) -> Slice:
+    """The entries whose ids pass."""
+    ledgers = [each for each in tests if each.column == _LEDGER]
+    entries = [each for each in tests if each.column == _ENTRY]
+    if not (ledgers or entries) or not piece.is_counted:
+        return piece
+    kept = [span for span in piece.spans if all(each.passes(span.ledger) for each in ledgers)]
+    for each in entries:
+        least, most = each.limits
+        kept = [Span(s.ledger, max(s.first, least), min(s.last, most)) for s in kept]
+    spans = tuple(span for span in kept if span.first <= span.last)
+    size = piece.size * count_entries(spans) // max(1, count_entries(piece.spans))
+    return replace(piece, spans=spans, size=size)
+
+
+def make_wants(tests: Iterable[Test]) -> Callable[[int], bool]:
+    """Of which times of publishing, in ms, rows may pass."""
+    times = [
+        replace(each, value=_micros(each.value)) for each in tests if each.column == _PUBLISHED
+    ]
+    return lambda published_ms: all(each.passes(1000 * published_ms) for each in times)
+
+
+def _micros(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_micros(each) for each in value]
+    return None if value is None else (value - _EPOCH) // timedelta(microseconds=1)
 
 
 def columns_of(tests: Iterable[Test]) -> tuple[str, ...]:
@@ -109,7 +173,7 @@ def filter_rows(batch: pa.RecordBatch, tests: Iterable[Test]) -> pa.RecordBatch:
         if name is None:
             continue
         column = batch.column(name)
-        if test.kind == "is_in":
+        if test.kind == _IS_IN:
             mask = pc.is_in(column, value_set=pa.array(test.value, column.type))
         else:
             mask = getattr(pc, test.kind)(column, pa.scalar(test.value, column.type))

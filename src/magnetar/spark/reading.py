@@ -13,7 +13,7 @@ from magnetar import AdminError, AdminNotFound
 from magnetar.spark.bookie import BookieRecords, parse_records
 from magnetar.spark.file import LedgerFiles, parse_files
 from magnetar.spark.option import DirectRead, SourceOptions
-from magnetar.spark.pushdown import Test, columns_of, filter_rows
+from magnetar.spark.pushdown import Test, columns_of, filter_rows, make_wants
 from magnetar.spark.row import Finish, make_finish
 from magnetar.spark.slice import Slice
 from magnetar.spark.survey import Survey
@@ -75,6 +75,7 @@ def make_reading(
         options.window_bytes,
         files,
         options.decryption,
+        make_wants(tests),
     )
     finish = make_finish(schema, None if values is None else values.decode)
     if not tests:

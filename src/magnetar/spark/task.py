@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
@@ -54,9 +54,12 @@ class Reading:
     window_bytes: int
     files: LedgerFiles | BookieRecords | None = None
     decryption: Decryption = field(default_factory=Decryption)
+    wants: Callable[[int], bool] = lambda published_ms: True
+    """Of which times of publishing entries are decoded."""
 
     def make_decoder(self, *more: str) -> ColumnDecoder:
-        return ColumnDecoder((*self.columns, *more), decrypt=self.decryption.make_decrypt())
+        decrypt = self.decryption.make_decrypt()
+        return ColumnDecoder((*self.columns, *more), decrypt=decrypt, wants=self.wants)
 
 
 class EntrySource:
