@@ -4,7 +4,8 @@
 
 Half of the topics is scalable. Each has a message; they are asked for when nobody has loaded them
 since the broker started, then once they are loaded, by name and by namespace, and when nothing is
-new.
+new. The plans of a streaming query, from the broker's answer to the offset that Spark gets, count
+with the processor time of both sides.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.gauge import cpu_s
 from magnetar import AsyncPulsarClient
 from magnetar.client.admin import AdminClient
 from magnetar.spark.hold import PARTS_MAX
+from magnetar.spark.source import MagnetarSource
 from magnetar.testing import MagnetarBroker
 
 NAMESPACE = "public/planned"
@@ -58,6 +61,29 @@ async def send_to_all(url: str, topics: int) -> None:
 
         for start in range(0, topics, AT_ONCE):
             await asyncio.gather(*map(send, range(start, min(start + AT_ONCE, topics))))
+
+
+def plan_query(broker: MagnetarBroker) -> dict[str, Any]:
+    """Two batches: of all topics, and of one that has a message more."""
+    options = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
+    source = MagnetarSource(
+        options | {"namespace": NAMESPACE, "startingOffsets": "earliest", "hold": "false"}
+    )
+    reader = source.streamReader(source.schema())
+    found: dict[str, Any] = {}
+
+    def plan(name: str, start: dict[str, Any]) -> dict[str, Any]:
+        before = time.process_time() + cpu_s(broker.pid)
+        found[f"{name}_s"], end = timed(lambda: reader.latestOffset(start, limit), times=1)
+        found[f"{name}_cpu_s"] = round(time.process_time() + cpu_s(broker.pid) - before, 3)
+        return end
+
+    limit = reader.getDefaultReadLimit()
+    end = plan("first_batch", reader.initialOffset())
+    asyncio.run(send_to_all(broker.service_url, 1))
+    assert plan("next_batch", end) != end
+    reader.stop()
+    return found
 
 
 def move_hold(admin: AdminClient, moves: Sequence[Mapping[str, str]]) -> None:
@@ -107,7 +133,7 @@ def main() -> None:
         with MagnetarBroker(data=data, set=KEPT) as broker:
             fill(broker, given.topics)
         with MagnetarBroker(data=data, set=KEPT) as broker:
-            result = measure(broker, given.topics)
+            result = plan_query(broker) | measure(broker, given.topics)
     print(json.dumps({"topics": given.topics, "load1": os.getloadavg()[0]} | result))
 
 
