@@ -18,6 +18,7 @@ from typing import Any
 import pyspark
 
 from magnetar.testing.broker import HOST, find_ports
+from tests.spark.conftest import JAVA_OPTIONS
 
 PATIENCE_S = 240.0
 WORKERS = 2
@@ -29,7 +30,7 @@ def await_true(found: Callable[[], bool], explain: Callable[[], str]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not found():
         assert time.monotonic() < deadline, explain()
-        time.sleep(0.3)
+        time.sleep(1)
 
 
 def get(url: str) -> str | None:
@@ -130,7 +131,7 @@ class StandaloneCluster:
             "HOME": str(folder),
             "SPARK_HOME": str(self._home),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
             "PYSPARK_PYTHON": sys.executable,
         }
         self._processes.start(name, command, env=env)

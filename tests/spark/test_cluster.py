@@ -122,10 +122,10 @@ def test_a_topic_goes_to_a_table_and_back_exactly_once_whatever_is_killed(
             def count_rows() -> int:
                 return len(read_batch(connection, topic=copied))
 
-            def await_progress(commits: int) -> None:
+            def await_progress() -> None:
                 """Of the table and of the copy."""
                 seen, rows = count_commits(), count_rows()
-                await_true(lambda: count_commits() >= seen + commits, driver.explain)
+                await_true(lambda: count_commits() > seen, driver.explain)
                 await_true(lambda: count_rows() > rows, driver.explain)
 
             # Whoever starts last waits for the others: they all do so side by side.
@@ -134,12 +134,12 @@ def test_a_topic_goes_to_a_table_and_back_exactly_once_whatever_is_killed(
             with AdminClient(broker.admin_url) as admin:
                 admin.scalable_topics.split(source, 0)
             publish(broker.service_url, source, range(COUNT // 2, COUNT), key_of, **FAST)
-            await_progress(2)
+            await_progress()
+            # Side by side: a batch of each query loses its executor and its broker.
             os.kill(cluster.executors()[0], signal.SIGKILL)
-            await_progress(1)
             broker.crash()
             broker.restart()
-            await_progress(1)
+            await_progress()
             kill(running)
             assert 0 < count_rows() < COUNT, "the sink was in the middle of its work"
             given |= {"table": grow, "batch_bytes": "1GB", "followed": False}
