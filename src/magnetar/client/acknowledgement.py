@@ -62,7 +62,7 @@ class Acknowledger:
         self._tell(id, is_cumulative=False)
         self._go_on()
 
-    def add_of_batch(self, entry: MessageId, size: int, indexes: Iterable[int]) -> None:
+    def add_of_batch(self, entry: MessageId, size: int, indexes: Sequence[int]) -> None:
         """Some messages of a batch are done; no interceptor wants to know which."""
         self.group.add_of_batch(entry, size, indexes)
         self._go_on()
@@ -267,7 +267,7 @@ class AckGroup:
         else:
             self.add_of_batch(id, _batch_size(id), (id.batch_index,))
 
-    def add_of_batch(self, id: MessageId, size: int, indexes: Iterable[int]) -> None:
+    def add_of_batch(self, id: MessageId, size: int, indexes: Sequence[int]) -> None:
         """Some messages of the batch that `id` is, or is of."""
         entry = _entry_of(id)
         if self._individual.get(entry) == WHOLE:
@@ -275,9 +275,13 @@ class AckGroup:
         remaining = self._remaining.get(entry)
         if remaining is None:
             remaining = full_ack_set(size)
-        done = 0
-        for index in indexes:
-            done |= 1 << index
+        first = indexes[0]
+        if indexes == list(range(first, first + len(indexes))):
+            done = full_ack_set(len(indexes)) << first
+        else:
+            done = 0
+            for index in indexes:
+                done |= 1 << index
         remaining &= ~done
         if remaining == WHOLE:
             self._remaining.pop(entry, None)

@@ -63,7 +63,7 @@ class ArrowReceiver(Receiver[T], Generic[T]):
                 if self._take_raw(*found):
                     columns.add(found[1])
             if columns.rows or not await self._inbox.wait(deadline):
-                self._received += columns.rows
+                self._inbox.received += columns.rows
                 return columns.take()
 
     @abstractmethod

@@ -17,7 +17,7 @@ from magnetar.client.error import (
     PulsarError,
 )
 from magnetar.client.handle import ConsumerStats
-from magnetar.client.inbox import Inbox
+from magnetar.client.inbox import Inbox, Source
 from magnetar.client.layout import LayoutWatch
 from magnetar.client.membership import Membership
 from magnetar.client.message import Message
@@ -125,7 +125,7 @@ class ReadPositions:
         }
 
 
-class CheckpointTopic:
+class CheckpointTopic(Source):
     """The segments that a reader reads, while the layout and its share of them change."""
 
     def __init__(
@@ -136,9 +136,9 @@ class CheckpointTopic:
         inbox: Inbox,
         group: str | None,
     ) -> None:
+        super().__init__(inbox)
         self._session = session
         self._settings = settings
-        self._inbox = inbox
         self._group = group
         self._watch = LayoutWatch(session, topic, on_change=self._on_layout)
         self._membership: Membership | None = None
@@ -195,12 +195,6 @@ class CheckpointTopic:
         await self.consumers.close()
         if self._membership is not None:
             self._membership.close()
-
-    def is_current(self, part: TopicConsumer) -> bool:
-        return self.consumers.parts.get(part.segment) is part
-
-    def on_claimed(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
-        """Ids tell nothing about other segments: a checkpoint does."""
 
     def on_received(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
         if self.is_current(part):
@@ -276,7 +270,7 @@ class CheckpointTopic:
             read.topic,
             settings,
             origin=origin_of(self.topic, number),
-            deliver=lambda part, messages: self._inbox.put(self, part, messages),
+            outlet=self,
             give_up=on_lost,
             on_end=on_end,
         )
@@ -395,7 +389,9 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
 
     @property
     def stats(self) -> ConsumerStats:
-        return ConsumerStats(self._received, 0, 0, len(self._inbox), {self.topic: self.segments})
+        return ConsumerStats(
+            self._inbox.received, 0, 0, len(self._inbox), {self.topic: self.segments}
+        )
 
     async def open(self) -> None:
         try:

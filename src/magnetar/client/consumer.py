@@ -136,7 +136,7 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
             each.topic: tuple(sorted(each.consumers.parts)) for each in self._topic_set.members
         }
         return ConsumerStats(
-            self._received, self._acknowledged, self._refused, len(self._inbox), segments
+            self._inbox.received, self._acknowledged, self._refused, len(self._inbox), segments
         )
 
     async def open(self) -> None:

@@ -6,101 +6,19 @@ import asyncio
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from collections.abc import Sequence, Set
+from typing import Any, Generic, Self, TypeVar, overload
 
+from magnetar.client.consumer_set import ConsumerSet
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.handle import Handle
-from magnetar.client.message import Message, MessageBatch
+from magnetar.client.message import Message, MessageBatch, Run
 from magnetar.client.message_id import MessageId
 from magnetar.client.progress import Progress
 from magnetar.client.quantity import Duration
 from magnetar.client.retry import find_deadline
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.runtime.clock import Clock
-
-O = TypeVar("O")  # noqa: E741  who takes them
-
-
-class _Run(Generic[O]):
-    __slots__ = ("generation", "messages", "owner", "part", "start")
-
-    def __init__(self, owner: O, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
-        self.owner = owner
-        self.part = part
-        self.generation = part.generation
-        self.messages = messages
-        self.start = 0
-
-
-class Backlog(Generic[O]):
-    """In the order of arrival. What came under an older generation of its part is void."""
-
-    def __init__(self) -> None:
-        self._runs: deque[_Run[O]] = deque()
-
-    def __bool__(self) -> bool:
-        return any(run.part.generation == run.generation for run in self._runs)
-
-    def __len__(self) -> int:
-        valid = (run for run in self._runs if run.part.generation == run.generation)
-        return sum(len(run.messages) - run.start for run in valid)
-
-    def put(self, owner: O, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
-        self._runs.append(_Run(owner, part, messages))
-
-    def take_one(self) -> tuple[O, TopicConsumer, Message[Any]] | None:
-        while self._runs:
-            run = self._runs[0]
-            if run.part.generation != run.generation:
-                self._runs.popleft()
-                continue
-            messages = run.messages
-            if not isinstance(messages, list):  # made all at once: they are taken one by one
-                messages = run.messages = list(messages)
-            message = messages[run.start]
-            run.start += 1
-            if run.start == len(messages):
-                self._runs.popleft()
-            return run.owner, run.part, message
-        return None
-
-    def take_run(self, limit: int) -> tuple[O, TopicConsumer, Sequence[Message[Any]]] | None:
-        """Up to `limit` messages of one part, as many as came together."""
-        while self._runs:
-            run = self._runs[0]
-            if run.part.generation != run.generation:
-                self._runs.popleft()
-                continue
-            end = run.start + limit
-            messages = run.messages[run.start : end]
-            run.start = end
-            if end >= len(run.messages):
-                self._runs.popleft()
-            return run.owner, run.part, messages
-        return None
-
-    def retract(self, part: TopicConsumer, entries: Set[MessageId]) -> int:
-        """Drop what came in these entries; returns how many messages were not taken. The messages
-        of a run came in one entry.
-        """
-        kept: deque[_Run[O]] = deque()
-        dropped = 0
-        for run in self._runs:
-            if run.part is not part or run.messages[0].place.entry not in entries:
-                kept.append(run)
-            elif part.generation == run.generation:
-                dropped += len(run.messages) - run.start
-        self._runs = kept
-        return dropped
-
-    def drop(self, part: TopicConsumer) -> None:
-        self._runs = deque(run for run in self._runs if run.part is not part)
-
-    def clear(self) -> None:
-        self._runs.clear()
-
 
 M = TypeVar("M")
 
@@ -128,29 +46,59 @@ class Supply(Handle, Generic[M]):
 T = TypeVar("T")
 
 
-class Source(Protocol):
-    """A topic that delivers here."""
+class Source:
+    """A topic that delivers to an inbox."""
+
+    consumers: ConsumerSet
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
 
     def is_current(self, part: TopicConsumer) -> bool:
         """Whether what a part has delivered counts; if not, it is redelivered elsewhere."""
+        return self.consumers.parts.get(part.segment) is part
 
     def on_claimed(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> Progress | None:
         """The application receives these; how far it has come with them, where ids tell that.
         Called by any thread, one at a time.
         """
+        return None
 
     def on_received(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
         """The application has these: there is room for more. Called on the loop."""
+        if self.is_current(part):
+            part.on_taken(messages)
+
+    def put(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
+        self._inbox.put(self, part, messages)
+
+    def retract(self, part: TopicConsumer, entries: Set[MessageId]) -> int:
+        return self._inbox.retract(part, entries)
+
+    def start_over(self, part: TopicConsumer) -> None:
+        self._inbox.start_over(part)
 
 
-@dataclass(slots=True, eq=False)
-class Claim:
-    """Messages that an application got, of which their source is not told yet."""
+class _Run:
+    """Messages that came in one entry, taken from the front on. Void once its part has a newer
+    generation.
+    """
 
-    source: Source
-    part: TopicConsumer
-    messages: Sequence[Message[Any]]
-    progress: Progress | None
+    __slots__ = ("generation", "is_noted", "messages", "part", "settled", "source", "start")
+
+    def __init__(
+        self, source: Source, part: TopicConsumer, messages: Sequence[Message[Any]]
+    ) -> None:
+        self.source = source
+        self.part = part
+        self.generation = part.generation
+        self.messages = messages
+        self.start = 0
+        """The first that was not taken."""
+        self.settled = 0
+        """The first of which the source does not know that it was."""
+        self.is_noted = False
+        """Whether `settle` knows that threads have taken some."""
 
 
 class Inbox:
@@ -163,103 +111,162 @@ class Inbox:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.failure: PulsarError | None = None
-        self._backlog: Backlog[Source] = Backlog()
+        self.received = 0
+        """How many messages the application got and the sources know of."""
+        self._runs: deque[_Run] = deque()
+        self._noted: list[_Run] = []
+        """Those of which threads took some that their sources do not know of."""
         self._arrived = asyncio.Event()
         self._lock = threading.Lock()
-        """Around everything that changes the backlog."""
+        """Around everything that changes the runs."""
         self._threads: list[threading.Lock] = []
         """One for each thread that waits; released when something comes."""
 
     def __len__(self) -> int:
         with self._lock:
-            return len(self._backlog)
+            valid = (run for run in self._runs if run.part.generation == run.generation)
+            return sum(len(run.messages) - run.start for run in valid)
 
     @property
     def is_ready(self) -> bool:
         """Whether a receiver need not wait: there is a message, or a failure to raise."""
         with self._lock:
-            return bool(self._backlog) or self.failure is not None
+            return self._has_messages or self.failure is not None
+
+    @property
+    def _has_messages(self) -> bool:
+        return any(run.part.generation == run.generation for run in self._runs)
 
     def put(self, source: Source, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
         with self._lock:
-            self._backlog.put(source, part, messages)
+            self._runs.append(_Run(source, part, messages))
         self._wake()
 
     def take_raw(self) -> tuple[TopicConsumer, Any] | None:
         """An entry, for a reader of columns; on the loop, as `take`."""
-        found = self._backlog.take_one()
-        if found is not None:
-            return found[1], found[2]
-        if self.failure is not None:
-            raise self.failure
+        while self._runs:
+            run = self._runs.popleft()
+            if run.part.generation == run.generation:
+                return run.part, run.messages[0]
+        self._check_failure()
         return None
 
-    def claim(self) -> Claim | None:
-        """The next message; None when nothing is here. To be passed to `settle`, on the loop."""
+    def claim(self) -> Message[Any] | None:
+        """The next message, for any thread; None when nothing is here. Its source knows of it with
+        the next `settle`.
+        """
         with self._lock:
-            while (found := self._backlog.take_one()) is not None:
-                source, part, message = found
-                if source.is_current(part):
-                    messages = (message,)
-                    progress = source.on_claimed(part, messages)
-                    message.progress = progress
-                    return Claim(source, part, messages, progress)
-        if self.failure is not None:
-            raise self.failure
+            run = self._find_run()
+            if run is not None:
+                message = _take_next(run)
+                if run.start == len(run.messages):
+                    self._runs.popleft()
+                if not run.is_noted:
+                    run.is_noted = True
+                    self._noted.append(run)
+                return message
+        self._check_failure()
         return None
 
     def take(self) -> Message[Any] | None:
-        """The next message; None when nothing is here. It is claimed and settled at once.
-
-        For an application on the loop: no thread claims beside it, so that it needs no lock.
+        """The same for an application on the loop: its source knows of it at once, and no thread
+        claims beside it, so that it needs no lock.
         """
-        while (found := self._backlog.take_one()) is not None:
-            source, part, message = found
-            if source.is_current(part):
-                messages = (message,)
-                message.progress = source.on_claimed(part, messages)
-                source.on_received(part, messages)
-                return message
-        if self.failure is not None:
-            raise self.failure
-        return None
+        run = self._find_run()
+        if run is None:
+            self._check_failure()
+            return None
+        message = _take_next(run)
+        run.settled = run.start
+        if run.start == len(run.messages):
+            self._runs.popleft()
+        self.received += 1
+        run.source.on_received(run.part, (message,))
+        return message
 
-    def claim_run(self, limit: int) -> Claim | None:
-        """Up to `limit` messages that came together; None when nothing is here."""
+    def claim_run(self, limit: int) -> Run[Any] | None:
+        """Up to `limit` messages that came together, as `claim` gives them."""
         with self._lock:
-            while (found := self._backlog.take_run(limit)) is not None:
-                source, part, messages = found
-                if source.is_current(part):
-                    return Claim(source, part, messages, source.on_claimed(part, messages))
-        if self.failure is not None:
-            raise self.failure
+            run = self._find_run()
+            if run is not None:
+                messages = run.messages[run.start : run.start + limit]
+                run.start += len(messages)
+                if run.start == len(run.messages):
+                    self._runs.popleft()
+                if not run.is_noted:
+                    run.is_noted = True
+                    self._noted.append(run)
+                return messages, run.source.on_claimed(run.part, messages)
+        self._check_failure()
         return None
 
-    def settle(self, claims: Iterable[Claim]) -> int:
-        """Make room for as many messages as were claimed; returns their number."""
-        count = 0
-        first: Claim | None = None
-        joined: list[Message[Any]] = []
-        for claim in claims:
-            count += len(claim.messages)
-            if first is None or first.part is not claim.part or first.source is not claim.source:
-                if first is not None:
-                    first.source.on_received(first.part, joined)
-                first, joined = claim, []
-            joined += claim.messages
-        if first is not None:
-            first.source.on_received(first.part, joined)
-        return count
+    def claim_more(self, limit: int) -> Run[Any] | None:
+        """Why nothing more comes is for the next call to tell: this one has messages."""
+        try:
+            return self.claim_run(limit)
+        except PulsarError:
+            return None
+
+    def settle(self) -> list[Sequence[Message[Any]]]:
+        """Tell the sources what threads have taken; returns it."""
+        with self._lock:
+            taken = self._collect()
+        return self._report(taken)
+
+    def start_over(self, part: TopicConsumer) -> None:
+        """What waits of a part is void, and is delivered once more; what was taken counts."""
+        with self._lock:
+            part.generation += 1
+            taken = self._collect()
+        self._report(taken)
 
     def retract(self, part: TopicConsumer, entries: Set[MessageId]) -> int:
-        """The broker will deliver these entries once more."""
+        """The broker will deliver these entries once more; how many messages were not taken."""
+        kept: deque[_Run] = deque()
+        dropped = 0
         with self._lock:
-            return self._backlog.retract(part, entries)
+            for run in self._runs:
+                if run.part is not part or run.messages[0].place.entry not in entries:
+                    kept.append(run)
+                elif part.generation == run.generation:
+                    dropped += len(run.messages) - run.start
+            self._runs = kept
+        return dropped
 
     def drop(self, part: TopicConsumer) -> None:
         """The broker will deliver these elsewhere."""
         with self._lock:
-            self._backlog.drop(part)
+            self._runs = deque(run for run in self._runs if run.part is not part)
+
+    def _find_run(self) -> _Run | None:
+        """The first that is not void."""
+        while self._runs:
+            run = self._runs[0]
+            if run.part.generation == run.generation and run.source.is_current(run.part):
+                return run
+            self._runs.popleft()
+        return None
+
+    def _check_failure(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def _collect(self) -> list[tuple[_Run, Sequence[Message[Any]]]]:
+        """What was taken and not settled."""
+        taken = []
+        for run in self._noted:
+            taken.append((run, run.messages[run.settled : run.start]))
+            run.settled, run.is_noted = run.start, False
+        self._noted.clear()
+        return taken
+
+    def _report(
+        self, taken: Sequence[tuple[_Run, Sequence[Message[Any]]]]
+    ) -> list[Sequence[Message[Any]]]:
+        for run, messages in taken:
+            self.received += len(messages)
+            run.source.on_received(run.part, messages)
+        return [messages for _, messages in taken]
 
     async def wait(self, deadline: float | None) -> bool:
         """Until something may be there; False when the time is over."""
@@ -276,7 +283,7 @@ class Inbox:
         arrived = threading.Lock()
         arrived.acquire()
         with self._lock:
-            if self._backlog or self.failure is not None:
+            if self._has_messages or self.failure is not None:
                 return
             self._threads.append(arrived)
         try:
@@ -295,7 +302,7 @@ class Inbox:
     def close(self, failure: AlreadyClosedError) -> None:
         self.failure = failure
         with self._lock:
-            self._backlog.clear()
+            self._runs.clear()
         self._wake()
 
     def _wake(self) -> None:
@@ -306,15 +313,25 @@ class Inbox:
             arrived.release()
 
 
+def _take_next(run: _Run) -> Message[Any]:
+    messages = run.messages
+    if not isinstance(messages, list):  # made all at once: they are taken one by one
+        messages = run.messages = list(messages)
+    message: Message[Any] = messages[run.start]
+    run.start += 1
+    message.progress = run.source.on_claimed(run.part, (message,))
+    return message
+
+
 class Receiver(Supply[Message[T]], Generic[T]):
     """What all consumers share: how messages are received."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
-        self._received = 0
 
-    def _settle_claims(self, claims: Iterable[Claim]) -> None:
-        self._received += self._inbox.settle(claims)
+    def _settle(self) -> None:
+        """Note what threads have received."""
+        self._inbox.settle()
 
     def _check_messages(self) -> None:
         """Raise unless messages are received here, one by one."""
@@ -339,10 +356,7 @@ class Receiver(Supply[Message[T]], Generic[T]):
     def receive_nowait(self) -> Message[T] | None:
         """A message that is here already, or None."""
         self._check_messages()
-        message = self._inbox.take()
-        if message is not None:
-            self._received += 1
-        return message
+        return self._inbox.take()
 
     async def receive_many(
         self, max_messages: int, timeout: Duration | None = None, *, linger: Duration = 0.0
@@ -352,45 +366,24 @@ class Receiver(Supply[Message[T]], Generic[T]):
         """
         self._check_messages()
         check_limit(max_messages)
-        first = self._inbox.claim_run(max_messages)
-        if first is None:
-            first = await self._wait_run(max_messages, timeout)
-        if first is None:
-            return MessageBatch(())
-        until = find_deadline(linger, self._inbox.clock) if linger else None
-        runs, count = [first], 0
-        while True:
-            run = runs[-1]
-            run.source.on_received(run.part, run.messages)
-            count += len(run.messages)
-            more = None
-            while count < max_messages:
-                more = claim_more(self._inbox, max_messages - count)
-                if more is not None or until is None or not await self._inbox.wait(until):
-                    break
-            if more is None:
-                break
-            runs.append(more)
-        self._received += count
-        return MessageBatch([(run.messages, run.progress) for run in runs])
-
-    async def _wait_run(self, limit: int, timeout: Duration | None) -> Claim | None:
-        deadline = find_deadline(timeout, self._inbox.clock)
-        while await self._inbox.wait(deadline):
-            run = self._inbox.claim_run(limit)
-            if run is not None:
-                return run
-        return self._inbox.claim_run(limit)
+        inbox = self._inbox
+        deadline = find_deadline(timeout, inbox.clock)
+        run = inbox.claim_run(max_messages)
+        while run is None and await inbox.wait(deadline):
+            run = inbox.claim_run(max_messages)
+        run = run or inbox.claim_run(max_messages)
+        runs, left = [], max_messages
+        until = find_deadline(linger, inbox.clock) if linger else None
+        while run is not None:
+            inbox.settle()
+            runs.append(run)
+            left -= len(run[0])
+            run = inbox.claim_more(left) if left else None
+            while run is None and left and until is not None and await inbox.wait(until):
+                run = inbox.claim_more(left)
+        return MessageBatch(runs)
 
 
 def check_limit(max_messages: int) -> None:
     if not isinstance(max_messages, int) or max_messages < 1:
         raise ConfigurationError(f"max_messages is a number above 0, not {max_messages!r}")
-
-
-def claim_more(inbox: Inbox, limit: int) -> Claim | None:
-    """Why nothing more comes is for the next call to tell: this one has messages."""
-    try:
-        return inbox.claim_run(limit)
-    except PulsarError:
-        return None

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Generic, Self, TypeVar, overload
 
-from magnetar.client.consumer import AsyncConsumer
+from magnetar.client.consumer import AsyncConsumer, place_of
 from magnetar.client.handle import ConsumerStats, Handle
-from magnetar.client.inbox import Claim
 from magnetar.client.message import Message
 from magnetar.client.message_id import Target
 from magnetar.client.quantity import Duration
@@ -32,11 +30,9 @@ class AsyncReader(Handle, Generic[T]):
         # What it tells the broker about its progress is no acknowledgement of the application's.
         return replace(self._consumer.stats, acknowledged=0)
 
-    def _settle_claims(self, claims: Sequence[Claim]) -> None:
-        self._consumer._settle_claims(claims)
-        for claim in claims:
-            place = self._consumer._check_cumulative(claim.messages[-1])
-            self._consumer._begin_cumulative((place,))
+    def _settle(self) -> None:
+        places = [place_of(messages[-1]) for messages in self._inbox.settle()]
+        self._consumer._begin_cumulative(places)
 
     @overload
     async def read(self, timeout: None = None) -> Message[T]: ...

@@ -9,7 +9,7 @@ from magnetar.client.message import Origin
 from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, Floor
-from magnetar.client.topic_consumer import Deliver, GiveUp, TopicConsumer, ask_last
+from magnetar.client.topic_consumer import GiveUp, Outlet, TopicConsumer, ask_last
 from magnetar.model.name import TopicName
 from magnetar.wire.command import position_of
 
@@ -24,11 +24,11 @@ class SegmentConsumer(TopicConsumer):
         settings: ConsumerSettings,
         *,
         origin: Origin | None = None,
-        deliver: Deliver,
+        outlet: Outlet | None,
         give_up: GiveUp,
         on_end: Callable[[], None],
     ) -> None:
-        super().__init__(session, topic, settings, origin=origin, deliver=deliver, give_up=give_up)
+        super().__init__(session, topic, settings, origin=origin, outlet=outlet, give_up=give_up)
         self._on_end = on_end
 
     def on_end_of_topic(self) -> None:

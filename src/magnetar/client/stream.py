@@ -17,7 +17,7 @@ from magnetar.client.consumer import (
 from magnetar.client.consumer_set import ConsumerSet, SegmentRead
 from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.error import ConfigurationError, PulsarError
-from magnetar.client.inbox import Inbox
+from magnetar.client.inbox import Inbox, Source
 from magnetar.client.layout import LayoutWatch, is_apache
 from magnetar.client.membership import Membership
 from magnetar.client.message import Message
@@ -62,7 +62,7 @@ def name_for_controller(topic: TopicName, layout: Layout) -> TopicName:
     return parse_topic(layout.active[0].legacy_topic).base if layout.is_synthetic else topic
 
 
-class StreamTopic:
+class StreamTopic(Source):
     """The stream subscription of one topic: an exclusive consumer on each assigned segment.
 
     The partitions of a regular topic are assigned as segments are. Apache Pulsar does not do that:
@@ -83,9 +83,9 @@ class StreamTopic:
         release_timeout: float | None,
         on_lost: Callable[[StreamTopic, PulsarError], None],
     ) -> None:
+        super().__init__(inbox)
         self._session = session
         self._settings = settings
-        self._inbox = inbox
         self._positions = positions
         self._names_topic = names_topic
         self._title = topic.full
@@ -136,18 +136,11 @@ class StreamTopic:
     def reads(self) -> dict[SegmentId, SegmentRead]:
         return plan_reads(self._watch.topic, self._watch.layout)
 
-    def is_current(self, part: TopicConsumer) -> bool:
-        return self.consumers.parts.get(part.segment) is part
-
     def on_claimed(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> Progress:
         number = part.segment
         if number in self._shared:
             self._shared[number].add(each.place for each in messages)
         return self._positions.advance(self._title, number, messages[-1])
-
-    def on_received(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
-        if self.consumers.parts.get(part.segment) is part:
-            part.on_taken(messages)
 
     def acknowledge(self, vector: Vector, transaction: Enlisting | None) -> list[TopicConsumer]:
         """One command for each segment in which the application has come farther.
@@ -278,7 +271,7 @@ class StreamTopic:
             read.topic,
             replace(settings, type=kind, key_shared=key_shared),
             origin=origin_of(self._title, number, is_named=self._names_topic),
-            deliver=lambda part, messages: self._inbox.put(self, part, messages),
+            outlet=self,
             give_up=on_lost,
             on_end=lambda: self._on_end(number),
         )

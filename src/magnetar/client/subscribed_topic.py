@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from magnetar.client.consumer_set import ConsumerSet, SegmentRead
 from magnetar.client.dead_letter import DeadLetters, OpenLetterProducer
 from magnetar.client.error import PulsarError
-from magnetar.client.inbox import Inbox
+from magnetar.client.inbox import Inbox, Source
 from magnetar.client.layout import LayoutWatch, PartitionLayout
-from magnetar.client.message import Message, Origin
+from magnetar.client.message import Origin
 from magnetar.client.message_id import EARLIEST_ID, NO_SEGMENT
 from magnetar.client.policy import DeadLetterPolicy
 from magnetar.client.session import Session
@@ -62,7 +61,7 @@ def origin_of(topic: str, number: SegmentId, *, is_named: bool = False) -> Origi
     return Origin(topic, number, (number, topic if is_named else None))
 
 
-class SubscribedTopic:
+class SubscribedTopic(Source):
     """Follows the layout of a scalable topic, or of a regular one until it is scalable; with
     `is_regular`, the partitions of a regular topic, under whose own names consumers appear there.
     """
@@ -82,6 +81,7 @@ class SubscribedTopic:
         on_lost: Callable[[SubscribedTopic, PulsarError], None] | None = None,
     ) -> None:
         """`on_lost` hears that a partition cannot be consumed any more."""
+        super().__init__(inbox)
         self._session = session
         self._dead_letters: DeadLetters | None = None
         if dead_letter is not None:
@@ -94,7 +94,6 @@ class SubscribedTopic:
                 ),
             )
         self._settings = replace(settings, dead_letters=self._dead_letters)
-        self._inbox = inbox
         self._names_topic = names_topic
         self._is_regular = is_regular
         self._on_lost = on_lost
@@ -127,16 +126,6 @@ class SubscribedTopic:
     def reads(self) -> dict[SegmentId, SegmentRead]:
         return plan_reads(self._layout.topic, self._layout.layout)
 
-    def is_current(self, part: TopicConsumer) -> bool:
-        return self.consumers.parts.get(part.segment) is part
-
-    def on_claimed(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
-        """Ids tell nothing about other segments: each message is acknowledged on its own."""
-
-    def on_received(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
-        if self.consumers.parts.get(part.segment) is part:
-            part.on_taken(messages)
-
     def _on_layout(self, view: LayoutView) -> None:
         self.consumers.want(plan_reads(self._layout.topic, view.layout))
 
@@ -161,7 +150,6 @@ class SubscribedTopic:
             read.topic,
             settings,
             origin=origin,
-            deliver=lambda part, messages: self._inbox.put(self, part, messages),
+            outlet=self,
             give_up=on_lost,
-            retract=self._inbox.retract,
         )

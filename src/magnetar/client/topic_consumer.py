@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from magnetar.client.acknowledgement import (
     Acknowledger,
@@ -54,15 +54,27 @@ _log = Logger(__name__)
 
 _REDELIVERIES_MAX: Final = 1000
 
-Deliver = Callable[["TopicConsumer", Sequence[Any]], None]
-"""Messages, or raw entries where the settings ask for columns."""
-Retract = Callable[["TopicConsumer", Set[MessageId]], int]
-"""Drop what waits of these entries for the application; returns how many messages that was."""
+
+class Outlet(Protocol):
+    """Where a consumer puts what it gets."""
+
+    def put(self, part: TopicConsumer, messages: Sequence[Any]) -> None:
+        """Messages, or raw entries where the settings ask for columns."""
+
+    def retract(self, part: TopicConsumer, entries: Set[MessageId]) -> int:
+        """Drop what waits of these entries for the application; how many messages that was."""
+
+    def start_over(self, part: TopicConsumer) -> None:
+        """What waits of it is void, and is delivered once more; what was taken counts."""
+
+
 GiveUp = Callable[[PulsarError], None]
 
 
 class TopicConsumer:
-    """`deliver` gets messages as they come. What it got under an older `generation` is void."""
+    """The outlet gets messages as they come; without one they are forgotten. What came under an
+    older `generation` is void.
+    """
 
     def __init__(
         self,
@@ -70,10 +82,9 @@ class TopicConsumer:
         topic: TopicName,
         settings: ConsumerSettings,
         *,
-        deliver: Deliver,
+        outlet: Outlet | None,
         give_up: GiveUp,
         origin: Origin | None = None,
-        retract: Retract | None = None,
     ) -> None:
         self.topic = topic
         origin = origin or Origin(topic.full)
@@ -83,8 +94,7 @@ class TopicConsumer:
         self.has_reached_end = False
         self._session = session
         self._settings = settings
-        self._deliver = deliver
-        self._retract = retract
+        self._outlet = outlet
         self._give_up = give_up
         self._id = session.next_consumer_id()
         self._loop = asyncio.get_running_loop()
@@ -199,8 +209,8 @@ class TopicConsumer:
             body = CommandRedeliverUnacknowledgedMessages(consumer_id=self._id)
             body.message_ids.extend(encode_ack_id(entry, 0) for entry in entries)
             connection.send_body(body)
-            if self._retract is not None:
-                dropped = self._retract(self, frozenset(entries))
+            if self._outlet is not None:
+                dropped = self._outlet.retract(self, frozenset(entries))
                 self._untaken -= dropped
                 self._permits.add(dropped)
 
@@ -303,8 +313,7 @@ class TopicConsumer:
             if isinstance(raw, int):
                 self._permits.add(raw)
             else:
-                self._untaken += raw.permits
-                self._deliver(self, [raw])
+                self._put([raw], raw.permits)
             return
         try:
             delivery = self._decoder.decode(
@@ -339,9 +348,13 @@ class TopicConsumer:
             self._chunk_ids[delivery.chunk_ids[-1]] = delivery.chunk_ids
         messages = select_messages(self._settings, arrived, self)
         if messages:
-            self._untaken += len(messages)
-            self._deliver(self, messages)
+            self._put(messages, len(messages))
         self._permits.add(delivery.unused_permits + len(delivery.messages) - len(messages))
+
+    def _put(self, messages: Sequence[Any], count: int) -> None:
+        self._untaken += count
+        if self._outlet is not None:
+            self._outlet.put(self, messages)
 
     def on_active_change(self, is_active: bool) -> None:
         self.is_active = is_active
@@ -382,9 +395,12 @@ class TopicConsumer:
 
     def _start_over(self) -> int:
         """Make everything delivered so far void; returns how many messages were not taken yet."""
+        if self._outlet is None:
+            self.generation += 1
+        else:
+            self._outlet.start_over(self)
         dropped, self._untaken = self._untaken, 0
         self._threshold = self._reader.floor
-        self.generation += 1
         self.acknowledger.group.forget_batches()
         self._chunk_ids.clear()
         self._decoder.forget_chunks()

@@ -63,7 +63,7 @@ class AsyncEntryReader(SegmentConsumer):
             session,
             topic,
             settings,
-            deliver=lambda *_: None,
+            outlet=None,
             give_up=self._on_given_up,
             on_end=lambda: None,
         )

@@ -29,7 +29,7 @@ async def move_hold(
         session,
         topic,
         settings,
-        deliver=lambda *_: None,
+        outlet=None,
         give_up=lambda _: None,
     )
     consumer.pause()

@@ -26,8 +26,8 @@ from magnetar.client.enlisting import TransactionHandle
 from magnetar.client.error import AlreadyClosedError
 from magnetar.client.facade.loop import BackgroundLoop, Burst, SyncHandle
 from magnetar.client.handle import ConsumerStats
-from magnetar.client.inbox import Claim, Inbox, check_limit, claim_more
-from magnetar.client.message import Message, MessageBatch
+from magnetar.client.inbox import Inbox, check_limit
+from magnetar.client.message import Message, MessageBatch, Run
 from magnetar.client.message_id import MessageId, Target
 from magnetar.client.quantity import Duration, parse_duration
 from magnetar.client.reader import AsyncReader
@@ -51,7 +51,7 @@ class AsyncSource(Protocol):
     @property
     def stats(self) -> ConsumerStats: ...
 
-    def _settle_claims(self, claims: Sequence[Claim]) -> None: ...
+    def _settle(self) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -75,6 +75,7 @@ R = TypeVar("R", bound=AsyncReceiver)
 C = TypeVar("C", bound=SubscriptionConsumer[Any, Any])
 N = TypeVar("N", bound=IndividualConsumer[Any])
 T = TypeVar("T")
+M = TypeVar("M")
 I = TypeVar("I")  # noqa: E741  what is acknowledged
 
 
@@ -87,7 +88,7 @@ class SyncSource(SyncHandle[S], Generic[S, T]):
     def __init__(self, loop: BackgroundLoop, inner: S) -> None:
         super().__init__(loop, inner)
         self._inbox = inner._inbox
-        self._burst: Burst[Claim] = Burst(loop, inner._settle_claims)
+        self._burst = Burst(loop, inner._settle)
 
     @property
     def stats(self) -> ConsumerStats:
@@ -114,35 +115,30 @@ class SyncSource(SyncHandle[S], Generic[S, T]):
 
     def _receive(self, timeout: Duration | None) -> Message[T] | None:
         self._burst.check()
-        claim = self._inbox.claim()
-        if claim is None:
-            claim = self._wait(self._inbox.claim, timeout)
-            if claim is None:
-                return None
-        self._burst.claim(claim)
-        return claim.messages[0]
+        message = self._inbox.claim() or self._wait(self._inbox.claim, timeout)
+        self._burst.wake()
+        return message
 
-    def _claim_many(
+    def _receive_many(
         self, max_messages: int, timeout: Duration | None, linger: Duration
-    ) -> list[Claim]:
+    ) -> MessageBatch[T]:
         self._burst.check()
         check_limit(max_messages)
-        claim = self._inbox.claim_run(max_messages)
-        if claim is None:
-            claim = self._wait(partial(self._inbox.claim_run, max_messages), timeout)
-        claims, left = [], max_messages
-        until = find_deadline(linger, self._inbox.clock) if claim is not None and linger else None
-        while claim is not None:
-            self._burst.claim(claim)
-            claims.append(claim)
-            left -= len(claim.messages)
-            claim = claim_more(self._inbox, left) if left else None
-            if claim is None and left and until is not None and self._inbox.failure is None:
-                rest = until - self._inbox.clock.monotonic()
-                claim = self._wait(partial(claim_more, self._inbox, left), max(rest, 0.0))
-        return claims
+        inbox, left = self._inbox, max_messages
+        run = inbox.claim_run(left) or self._wait(partial(inbox.claim_run, left), timeout)
+        runs: list[Run[T]] = []
+        until = find_deadline(linger, inbox.clock) if linger else None
+        while run is not None:
+            self._burst.wake()
+            runs.append(run)
+            left -= len(run[0])
+            run = inbox.claim_more(left) if left else None
+            if run is None and left and until is not None and inbox.failure is None:
+                rest = max(until - inbox.clock.monotonic(), 0.0)
+                run = self._wait(partial(inbox.claim_more, left), rest)
+        return MessageBatch(runs)
 
-    def _wait(self, claim: Callable[[], Claim | None], timeout: Duration | None) -> Claim | None:
+    def _wait(self, claim: Callable[[], M | None], timeout: Duration | None) -> M | None:
         deadline = find_deadline(timeout, self._inbox.clock)
         while True:
             rest = _CHECK_S
@@ -193,8 +189,7 @@ class SyncReceiver(SyncSource[R, T], Generic[R, T]):
         """Up to `max_messages`: those that are here as soon as there is one, even none after
         `timeout`. With `linger`, wait so long after the first one for more.
         """
-        claims = self._claim_many(max_messages, timeout, linger)
-        return MessageBatch([(claim.messages, claim.progress) for claim in claims])
+        return self._receive_many(max_messages, timeout, linger)
 
     def pause(self) -> None:
         """Ask for no more messages; those that were asked for still come."""
@@ -378,11 +373,11 @@ class CheckpointConsumer(SyncReceiver[AsyncCheckpointConsumer[T], T], Generic[T]
         self._inner._check_messages()
         return super()._receive(timeout)
 
-    def _claim_many(
+    def _receive_many(
         self, max_messages: int, timeout: Duration | None, linger: Duration
-    ) -> list[Claim]:
+    ) -> MessageBatch[T]:
         self._inner._check_messages()
-        return super()._claim_many(max_messages, timeout, linger)
+        return super()._receive_many(max_messages, timeout, linger)
 
     @property
     def group(self) -> str | None:

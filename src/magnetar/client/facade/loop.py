@@ -9,27 +9,29 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
+from itertools import groupby
+from operator import itemgetter
+from threading import get_ident
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.handle import summarize
 
-C = TypeVar("C")
 I = TypeVar("I")  # noqa: E741  an item
 Work = Callable[[Sequence[Any]], object]
+_WORK: Final = itemgetter(0)
 
 
-class Burst(Generic[C]):
-    """Claims and calls of one consumer or producer, in the order of its threads.
+class Burst:
+    """Calls of one consumer or producer, in the order of its threads.
 
-    `on_claims` gets what an application has received, before any call about it. A call that fails
+    `settle` notes what an application has received, before any call about it. A call that fails
     does so after its caller has gone on: `check` raises its error at the next occasion.
     """
 
-    def __init__(self, loop: BackgroundLoop, on_claims: Callable[[Sequence[C]], None]) -> None:
+    def __init__(self, loop: BackgroundLoop, settle: Callable[[], object] | None = None) -> None:
         self._loop = loop
-        self._on_claims = on_claims
-        self._claims: deque[C] = deque()
+        self._settle = settle
         self._calls: deque[tuple[Work, Any]] = deque()
         self._is_woken = False
         self._failure: PulsarError | None = None
@@ -37,21 +39,17 @@ class Burst(Generic[C]):
     def __len__(self) -> int:
         return len(self._calls)
 
-    def claim(self, claim: C) -> None:
-        self._claims.append(claim)
-        if not self._is_woken:
-            self._wake()
-
     def call(self, work: Callable[[Sequence[I]], object], item: I) -> None:
         """Pass the item to `work`, on the loop, with others that go there one after the other."""
         self._calls.append((work, item))
         if not self._is_woken:
-            self._wake()
+            self.wake()
 
     def check(self) -> None:
         """Raise unless a call from here can work, and what went wrong since the last time."""
         self._loop.check()
-        self.check_failure()
+        if self._failure is not None:
+            self.check_failure()
 
     def check_failure(self) -> None:
         """Raise what went wrong since the last time."""
@@ -59,27 +57,22 @@ class Burst(Generic[C]):
             failure, self._failure = self._failure, None
             raise failure
 
-    def _wake(self) -> None:
-        self._is_woken = True
-        self._loop.wake(self._run)
+    def wake(self) -> None:
+        """Run soon, for what was received or called before."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.wake(self._run)
 
     def _run(self) -> None:
         """On the loop. The flag falls first: what comes from here on wakes the loop again."""
         self._is_woken = False
-        count = len(self._calls)
-        # Whatever these calls are about was claimed before them, so it is among the claims.
-        claims = [self._claims.popleft() for _ in range(len(self._claims))]
-        if claims:
-            self._on_claims(claims)
-        while count:
-            work, item = self._calls.popleft()
-            count -= 1
-            items = [item]
-            while count and self._calls[0][0] is work:
-                items.append(self._calls.popleft()[1])
-                count -= 1
+        calls, count = self._calls, len(self._calls)
+        if self._settle is not None:
+            self._settle()  # whatever these calls are about was received before them
+        pending = [calls.popleft() for _ in range(count)]
+        for work, group in groupby(pending, key=_WORK):
             try:
-                work(items)
+                work([item for _, item in group])
             except PulsarError as error:
                 self._failure = self._failure or error
 
@@ -124,6 +117,16 @@ class SyncHandle(Generic[H]):
 
 
 _STOP_S: Final = 5.0
+_forks = 0
+"""How often this process and those before it were forked."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
 
 
 class _Call(Generic[T]):
@@ -182,7 +185,7 @@ class BackgroundLoop:
     """
 
     def __init__(self, goodbye: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._process = os.getpid()
+        self._forks = _forks
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=_run, args=(self._loop, goodbye), name="magnetar client", daemon=True
@@ -190,12 +193,12 @@ class BackgroundLoop:
         self._thread.start()
         self._ident = self._thread.ident
         self._is_closed = False
-        self._finalizer = weakref.finalize(self, _stop, self._process, self._loop, self._thread)
+        self._finalizer = weakref.finalize(self, _stop, _forks, self._loop, self._thread)
 
     @property
     def is_foreign(self) -> bool:
         """Whether this process was forked from the one that started the loop."""
-        return os.getpid() != self._process
+        return _forks != self._forks
 
     @property
     def is_open(self) -> bool:
@@ -275,17 +278,18 @@ class BackgroundLoop:
 
     def check(self) -> None:
         """Raise unless a call from here can work."""
-        if os.getpid() != self._process:
+        if _forks == self._forks and not self._is_closed and get_ident() != self._ident:
+            return
+        if self.is_foreign:
             raise AlreadyClosedError(
                 "This client belongs to the parent process; create one after the fork"
             )
         if self._is_closed:
             raise AlreadyClosedError("The client is closed")
-        if threading.get_ident() == self._ident:
-            raise ConfigurationError(
-                "A blocking call from the client's own thread would never return;"
-                " listeners and interceptors hand such work to another thread"
-            )
+        raise ConfigurationError(
+            "A blocking call from the client's own thread would never return;"
+            " listeners and interceptors hand such work to another thread"
+        )
 
 
 def _run(loop: asyncio.AbstractEventLoop, goodbye: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -303,8 +307,8 @@ def _run(loop: asyncio.AbstractEventLoop, goodbye: Callable[[], Coroutine[Any, A
         loop.close()
 
 
-def _stop(process: int, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    if os.getpid() != process:
+def _stop(forks: int, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    if forks != _forks:
         return
     loop.call_soon_threadsafe(loop.stop)
     if threading.current_thread() is not thread:

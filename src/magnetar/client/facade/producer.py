@@ -87,7 +87,7 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
 
     def __init__(self, loop: BackgroundLoop, inner: AsyncProducer[T]) -> None:
         super().__init__(loop, inner)
-        self._burst: Burst[None] = Burst(loop, lambda claims: None)
+        self._burst = Burst(loop)
         self._enter, self._enter_plain = self._on_prepared, self._on_plain
         self._lock = threading.Lock()
         self._count = self._bytes = 0

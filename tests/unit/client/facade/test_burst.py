@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -24,7 +25,7 @@ def loop() -> Iterator[BackgroundLoop]:
 
 def test_a_burst_of_calls_wakes_the_loop_once_and_keeps_its_order(loop: BackgroundLoop) -> None:
     runs: list[list[int]] = []
-    burst: Burst[int] = Burst(loop, lambda claims: None)
+    burst = Burst(loop)
     held = threading.Event()
 
     def work(items: Sequence[int]) -> None:
@@ -39,16 +40,22 @@ def test_a_burst_of_calls_wakes_the_loop_once_and_keeps_its_order(loop: Backgrou
 
 
 def test_what_was_received_is_told_before_what_is_said_about_it(loop: BackgroundLoop) -> None:
-    claimed: set[int] = set()
+    received: deque[int] = deque()
+    told: set[int] = set()
     early: list[int] = []
-    burst: Burst[int] = Burst(loop, lambda claims: claimed.update(claims))
+
+    def settle() -> None:
+        told.update(received.popleft() for _ in range(len(received)))
+
+    burst = Burst(loop, settle)
 
     def work(items: Sequence[int]) -> None:
-        early.extend(item for item in items if item not in claimed)
+        early.extend(item for item in items if item not in told)
 
     def run(start: int) -> None:
         for number in range(start, start + 5_000):
-            burst.claim(number)
+            received.append(number)
+            burst.wake()
             burst.call(work, number)
 
     threads = [threading.Thread(target=run, args=(start,)) for start in (0, 10_000)]
@@ -57,11 +64,11 @@ def test_what_was_received_is_told_before_what_is_said_about_it(loop: Background
     for thread in threads:
         thread.join()
     loop.call(lambda: None)
-    assert not early and len(claimed) == 10_000 and not len(burst)
+    assert not early and len(told) == 10_000 and not len(burst)
 
 
 def test_an_error_is_raised_at_the_next_occasion_and_once(loop: BackgroundLoop) -> None:
-    burst: Burst[int] = Burst(loop, lambda claims: None)
+    burst = Burst(loop)
 
     def work(items: Sequence[int]) -> None:
         raise ConfigurationError("refused")
