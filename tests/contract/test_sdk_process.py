@@ -10,10 +10,17 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from magnetar import AlreadyClosedError, AsyncPulsarClient, ConfigurationError, PulsarClient
+from magnetar import (
+    AlreadyClosedError,
+    AsyncPulsarClient,
+    ConfigurationError,
+    Message,
+    PulsarClient,
+)
 from magnetar.testing import MagnetarBroker
 from tests.contract.sdk_regular import new_name
 
@@ -343,6 +350,36 @@ def test_threads_share_a_producer_and_a_consumer(client: PulsarClient) -> None:
             thread.join(30)
         assert not any(thread.is_alive() for thread in consumers)
     assert sorted(received) == sorted(b"%d-%d" % (n, i) for n in range(3) for i in range(300))
+
+
+def test_a_cell_of_a_notebook_may_use_either_client(magnetar_broker: MagnetarBroker) -> None:
+    """A loop runs on the thread of every cell, and what one cell opens the next one uses."""
+    topic, url = new_name(), magnetar_broker.service_url
+    loop = asyncio.new_event_loop()
+    made: dict[str, Any] = {}
+
+    async def first_cell() -> None:
+        made["client"] = client = PulsarClient(url)
+        made["consumer"] = client.consumer(topic, "s")
+        made["async"] = await AsyncPulsarClient(url).__aenter__()
+
+    async def second_cell() -> bytes:
+        producer = await made["async"].producer(topic)
+        await producer.send(b"x")
+        message: Message[bytes] = made["consumer"].receive(20)
+        made["consumer"].acknowledge(message)
+        return message.value
+
+    async def last_cell() -> None:
+        made["client"].close()
+        await made["async"].close()
+
+    try:
+        loop.run_until_complete(first_cell())
+        assert loop.run_until_complete(second_cell()) == b"x"
+        loop.run_until_complete(last_cell())
+    finally:
+        loop.close()
 
 
 def test_a_forked_worker_is_told_to_make_its_own_client(client: PulsarClient) -> None:

@@ -461,6 +461,24 @@ def test_an_id_without_a_partition_does_not_move_several_topics() -> None:
     asyncio.run(body())
 
 
+def test_several_topics_are_opened_at_the_same_time() -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker, connect(broker) as client:
+            held: list[tuple[Line, int]] = []
+
+            def hold(line: Line, subscribe: Any, _: bytes) -> None:
+                held.append((line, subscribe.request_id))
+                if len(held) == 3:  # none is answered before all have asked
+                    for asker, request_id in held:
+                        asker.say(success(request_id))
+
+            broker.on[Type.SUBSCRIBE] = hold
+            consumer = await client.consumer(["a", "b", "c"], "s")
+            assert len(consumer.topics) == 3
+
+    asyncio.run(body())
+
+
 def test_closing_the_client_closes_what_it_made_and_forgets_what_was_closed() -> None:
     async def body() -> None:
         async with scripted_broker() as broker:
