@@ -34,7 +34,6 @@ def test_rooms_do_not_go_back_to_words_that_hide_the_term() -> None:
 
 # Classes of one name in one room, of which one should have another; the list only shrinks.
 SHARED_NAMES: Mapping[str, tuple[str, ...]] = {
-    "client": ("Handle", "Source"),
     "ledger": ("Finding", "Part", "RunReader"),
     "spark": ("Place", "Reading"),
 }

@@ -17,7 +17,7 @@ from magnetar.client.error import (
     PulsarError,
 )
 from magnetar.client.handle import ConsumerStats
-from magnetar.client.inbox import Inbox, Source
+from magnetar.client.inbox import Inbox, InboxSource
 from magnetar.client.layout import LayoutWatch
 from magnetar.client.membership import Membership
 from magnetar.client.message import Message
@@ -125,7 +125,7 @@ class ReadPositions:
         }
 
 
-class CheckpointTopic(Source):
+class CheckpointTopic(InboxSource):
     """The segments that a reader reads, while the layout and its share of them change."""
 
     def __init__(

@@ -46,7 +46,7 @@ class Supply(Handle, Generic[M]):
 T = TypeVar("T")
 
 
-class Source:
+class InboxSource:
     """A topic that delivers to an inbox."""
 
     consumers: ConsumerSet
@@ -87,7 +87,7 @@ class _Run:
     __slots__ = ("generation", "is_noted", "messages", "part", "settled", "source", "start")
 
     def __init__(
-        self, source: Source, part: TopicConsumer, messages: Sequence[Message[Any]]
+        self, source: InboxSource, part: TopicConsumer, messages: Sequence[Message[Any]]
     ) -> None:
         self.source = source
         self.part = part
@@ -137,7 +137,9 @@ class Inbox:
     def _has_messages(self) -> bool:
         return any(run.part.generation == run.generation for run in self._runs)
 
-    def put(self, source: Source, part: TopicConsumer, messages: Sequence[Message[Any]]) -> None:
+    def put(
+        self, source: InboxSource, part: TopicConsumer, messages: Sequence[Message[Any]]
+    ) -> None:
         with self._lock:
             self._runs.append(_Run(source, part, messages))
         self._wake()

@@ -6,12 +6,13 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Final, Protocol
+from typing import Final
 
 from magnetar.client.address import parse_addresses
 from magnetar.client.authentication import Authentication, NoAuthentication
+from magnetar.client.connection import parse_description
 from magnetar.client.event import Events, OnEvent
-from magnetar.client.greeting import parse_description
+from magnetar.client.handle import Closable
 from magnetar.client.lookup import Lookup
 from magnetar.client.policy import ConnectionPolicy
 from magnetar.client.pool import ConnectionPool
@@ -73,12 +74,6 @@ class MemoryLimit:
         return self._bytes_max == 0 or used == 0 or used + size <= self._bytes_max
 
 
-class Handle(Protocol):
-    """A producer or consumer that an application holds."""
-
-    async def close(self) -> None: ...
-
-
 @dataclass(slots=True)
 class Session:
     pool: ConnectionPool
@@ -86,7 +81,7 @@ class Session:
     clock: Clock
     policy: ConnectionPolicy
     operation_timeout: float
-    made: dict[Handle, None] = field(default_factory=dict)
+    made: dict[Closable, None] = field(default_factory=dict)
     """What is open, in the order it was made."""
     scope: TaskScope = field(default_factory=lambda: TaskScope("client"))
     memory: MemoryLimit = field(default_factory=MemoryLimit)

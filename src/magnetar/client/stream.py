@@ -17,7 +17,7 @@ from magnetar.client.consumer import (
 from magnetar.client.consumer_set import ConsumerSet, SegmentRead
 from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.error import ConfigurationError, PulsarError
-from magnetar.client.inbox import Inbox, Source
+from magnetar.client.inbox import Inbox, InboxSource
 from magnetar.client.layout import LayoutWatch, is_apache
 from magnetar.client.membership import Membership
 from magnetar.client.message import Message
@@ -62,7 +62,7 @@ def name_for_controller(topic: TopicName, layout: Layout) -> TopicName:
     return parse_topic(layout.active[0].legacy_topic).base if layout.is_synthetic else topic
 
 
-class StreamTopic(Source):
+class StreamTopic(InboxSource):
     """The stream subscription of one topic: an exclusive consumer on each assigned segment.
 
     The partitions of a regular topic are assigned as segments are. Apache Pulsar does not do that:

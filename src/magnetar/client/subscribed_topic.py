@@ -8,7 +8,7 @@ from dataclasses import replace
 from magnetar.client.consumer_set import ConsumerSet, SegmentRead
 from magnetar.client.dead_letter import DeadLetters, OpenLetterProducer
 from magnetar.client.error import PulsarError
-from magnetar.client.inbox import Inbox, Source
+from magnetar.client.inbox import Inbox, InboxSource
 from magnetar.client.layout import LayoutWatch, PartitionLayout
 from magnetar.client.message import Origin
 from magnetar.client.message_id import EARLIEST_ID, NO_SEGMENT
@@ -61,7 +61,7 @@ def origin_of(topic: str, number: SegmentId, *, is_named: bool = False) -> Origi
     return Origin(topic, number, (number, topic if is_named else None))
 
 
-class SubscribedTopic(Source):
+class SubscribedTopic(InboxSource):
     """Follows the layout of a scalable topic, or of a regular one until it is scalable; with
     `is_regular`, the partitions of a regular topic, under whose own names consumers appear there.
     """

@@ -68,6 +68,19 @@ class Outlet(Protocol):
         """What waits of it is void, and is delivered once more; what was taken counts."""
 
 
+class Unread:
+    """Where messages are not received: the subscription is held, or entries go another way."""
+
+    def put(self, part: TopicConsumer, messages: Sequence[Any]) -> None:
+        """It is forgotten."""
+
+    def retract(self, part: TopicConsumer, entries: Set[MessageId]) -> int:
+        return 0
+
+    def start_over(self, part: TopicConsumer) -> None:
+        part.generation += 1
+
+
 GiveUp = Callable[[PulsarError], None]
 
 
@@ -94,7 +107,7 @@ class TopicConsumer:
         self.has_reached_end = False
         self._session = session
         self._settings = settings
-        self._outlet = outlet
+        self._outlet = outlet or Unread()
         self._give_up = give_up
         self._id = session.next_consumer_id()
         self._loop = asyncio.get_running_loop()
@@ -209,10 +222,9 @@ class TopicConsumer:
             body = CommandRedeliverUnacknowledgedMessages(consumer_id=self._id)
             body.message_ids.extend(encode_ack_id(entry, 0) for entry in entries)
             connection.send_body(body)
-            if self._outlet is not None:
-                dropped = self._outlet.retract(self, frozenset(entries))
-                self._untaken -= dropped
-                self._permits.add(dropped)
+            dropped = self._outlet.retract(self, frozenset(entries))
+            self._untaken -= dropped
+            self._permits.add(dropped)
 
     def redeliver_all(self) -> None:
         """Ask for everything unacknowledged again; what waits here is dropped."""
@@ -313,7 +325,8 @@ class TopicConsumer:
             if isinstance(raw, int):
                 self._permits.add(raw)
             else:
-                self._put([raw], raw.permits)
+                self._untaken += raw.permits
+                self._outlet.put(self, [raw])
             return
         try:
             delivery = self._decoder.decode(
@@ -348,13 +361,9 @@ class TopicConsumer:
             self._chunk_ids[delivery.chunk_ids[-1]] = delivery.chunk_ids
         messages = select_messages(self._settings, arrived, self)
         if messages:
-            self._put(messages, len(messages))
-        self._permits.add(delivery.unused_permits + len(delivery.messages) - len(messages))
-
-    def _put(self, messages: Sequence[Any], count: int) -> None:
-        self._untaken += count
-        if self._outlet is not None:
+            self._untaken += len(messages)
             self._outlet.put(self, messages)
+        self._permits.add(delivery.unused_permits + len(delivery.messages) - len(messages))
 
     def on_active_change(self, is_active: bool) -> None:
         self.is_active = is_active
@@ -395,10 +404,7 @@ class TopicConsumer:
 
     def _start_over(self) -> int:
         """Make everything delivered so far void; returns how many messages were not taken yet."""
-        if self._outlet is None:
-            self.generation += 1
-        else:
-            self._outlet.start_over(self)
+        self._outlet.start_over(self)
         dropped, self._untaken = self._untaken, 0
         self._threshold = self._reader.floor
         self.acknowledger.group.forget_batches()

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from magnetar.client.inbox import Inbox, Source
+from magnetar.client.inbox import Inbox, InboxSource
 from magnetar.runtime.clock import SYSTEM
 
 
-class Told(Source):
+class Told(InboxSource):
     """A topic of one segment that writes down what the application has."""
 
     def __init__(self, inbox: Inbox) -> None:
@@ -31,7 +31,7 @@ def test_what_threads_take_is_told_in_runs() -> None:
     source = Told(inbox)
     source.deliver("a", "b", "c")
     source.deliver("d")
-    taken = [inbox.claim() for _ in range(2)]
+    taken: list[Any] = [inbox.claim() for _ in range(2)]
     assert [each.data for each in taken if each] == ["a", "b"] and not source.received
     inbox.settle()
     assert source.received == [["a", "b"]] and inbox.received == 2
@@ -50,7 +50,7 @@ def test_what_was_taken_before_delivery_starts_over_counts_and_the_rest_is_void(
     source.start_over(source.part)
     assert source.received == [["a"]] and not inbox.is_ready and inbox.claim() is None
     source.deliver("b")
-    again = inbox.claim()
+    again: Any = inbox.claim()
     assert again is not None and again.data == "b"
     inbox.settle()
     assert source.received == [["a"], ["b"]]
