@@ -24,6 +24,7 @@ from magnetar.client.publication import (
     SendOptions,
     follow_send,
     group_values,
+    is_plain,
     may_join,
     measure,
     pack_message,
@@ -89,7 +90,7 @@ class AsyncProducer(Handle, Generic[T]):
             session, topic, settings, routing, self._admission, resend=self._route
         )
         self._tail = _Tail()
-        self._joins = may_join(settings)
+        self._joins, self._is_plain = may_join(settings), is_plain(settings)
 
     @property
     def topic(self) -> str:
@@ -199,12 +200,12 @@ class AsyncProducer(Handle, Generic[T]):
 
     def _begin(self, value: T | None, options: SendOptions, sent: Outcome) -> Item | None:
         """Submit; returns what there is no room for."""
-        if options or value is None or not self._joins:
+        if options or value is None or not self._is_plain:
             item = self._prepare(value, options, sent)
             item.is_submitted = True
         else:
             data = self._encode_plain(value)
-            if self._tail.join((data,), (sent,)):
+            if self._joins and self._tail.join((data,), (sent,)):
                 return None
             item = self._tail.begin(data, sent)
         return None if self._admission.try_enter(item) else item

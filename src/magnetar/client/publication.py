@@ -205,15 +205,21 @@ class ProducerSettings:
     """Made with the topic, so that the first message has a reader."""
 
 
+def is_plain(settings: ProducerSettings) -> bool:
+    """Whether messages without options say nothing but their data: no interceptor sees each, and
+    none has a key.
+    """
+    return not settings.interceptors and settings.schema.schema_type is not SchemaType.KEY_VALUE
+
+
 def may_join(settings: ProducerSettings) -> bool:
-    """Whether submitted messages that say nothing but their data may go together as one: no
-    interceptor sees each, none has a key, and they expire at nearly the same time.
+    """Whether submitted messages that say nothing but their data may go together as one: they
+    expire at nearly the same time.
     """
     batching, timeout = settings.batching, settings.send_timeout
     return (
         batching is not None
-        and not settings.interceptors
-        and settings.schema.schema_type is not SchemaType.KEY_VALUE
+        and is_plain(settings)
         and (timeout == 0 or batching.max_delay <= timeout / 10)
     )
 
