@@ -137,7 +137,9 @@ class AsyncProducer(Handle, Generic[T]):
 
         None is a tombstone: on a compacted topic it deletes what its key had.
         """
-        return await self.begin_send(value, options)
+        sent: asyncio.Future[MessageId] = self._loop.create_future()
+        self.begin_send(value, options, sent)
+        return await sent
 
     @describe(SendOptions)
     async def submit(
@@ -175,9 +177,8 @@ class AsyncProducer(Handle, Generic[T]):
         if first is not None:
             raise SendFailedError(self.topic, failed, first) from first
 
-    def begin_send(self, value: T | None, options: SendOptions) -> asyncio.Future[MessageId]:
+    def begin_send(self, value: T | None, options: SendOptions, sent: Outcome) -> None:
         """As `send`, and not to be batched with others if none is on its way."""
-        sent: asyncio.Future[MessageId] = self._loop.create_future()
         item = self._prepare(value, options, sent)
         if self._admission.try_enter(item):
             if item.producer is not None:
@@ -186,7 +187,6 @@ class AsyncProducer(Handle, Generic[T]):
             self._admission.enter_later(item)
         else:
             raise self._admission.full(item)
-        return sent
 
     @describe(SendOptions)
     def send_nowait(

@@ -118,7 +118,9 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
     @describe(SendOptions)
     def send(self, value: T | None, **options: Unpack[SendOptions]) -> MessageId:
         """Publish, and return the id once the broker has stored it; None is a tombstone."""
-        return self._run_future(lambda: self._inner.begin_send(value, options))
+        if options.get("transaction") is not None:  # which lives on the loop
+            return self._run(self._inner.send(value, **options))
+        return self._loop.run_outcome(lambda sent: self._inner.begin_send(value, options, sent))
 
     @describe(SendOptions)
     def submit(self, value: T | None, **options: Unpack[SendOptions]) -> Future[MessageId]:

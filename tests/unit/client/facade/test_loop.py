@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import pytest
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError
-from magnetar.client.facade.loop import BackgroundLoop
+from magnetar.client.facade.loop import BackgroundLoop, CallOutcome
 
 
 async def nothing() -> None:
@@ -122,3 +122,26 @@ def test_goodbye_is_said_once_before_the_thread_ends() -> None:
     loop.close()
     loop.close()
     assert said == ["magnetar client"]
+
+
+def test_an_outcome_ends_once_and_wakes_its_thread() -> None:
+    loop = BackgroundLoop(nothing)
+    told: list[CallOutcome[int]] = []
+    try:
+
+        def begin(outcome: CallOutcome[int]) -> None:
+            outcome.add_done_callback(told.append)
+            asyncio.get_running_loop().call_later(0.01, outcome.set_result, 7)
+
+        assert loop.run_outcome(begin) == 7
+        assert told[0].done() and not told[0].cancelled() and told[0].exception() is None
+
+        def refuse(outcome: CallOutcome[int]) -> None:
+            raise ConfigurationError("refused")
+
+        with pytest.raises(ConfigurationError, match="refused"):
+            loop.run_outcome(refuse)
+        given_up: CallOutcome[int] = CallOutcome()
+        assert given_up.cancel() and given_up.cancelled() and not given_up.cancel()
+    finally:
+        loop.close()
