@@ -128,6 +128,8 @@ class ReadPositions:
 class CheckpointTopic(InboxSource):
     """The segments that a reader reads, while the layout and its share of them change."""
 
+    hears_each = True
+
     def __init__(
         self,
         session: Session,

@@ -132,6 +132,7 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
 
     @property
     def stats(self) -> ConsumerStats:
+        self._inbox.settle()
         segments = {
             each.topic: tuple(sorted(each.consumers.parts)) for each in self._topic_set.members
         }

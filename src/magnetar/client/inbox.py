@@ -50,6 +50,8 @@ class InboxSource:
     """A topic that delivers to an inbox."""
 
     consumers: ConsumerSet
+    hears_each = False
+    """Whether it has to know of every message when it is received, and not of a run at its end."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -84,7 +86,16 @@ class _Run:
     generation.
     """
 
-    __slots__ = ("generation", "is_noted", "messages", "part", "settled", "source", "start")
+    __slots__ = (
+        "generation",
+        "is_noted",
+        "is_told_each",
+        "messages",
+        "part",
+        "settled",
+        "source",
+        "start",
+    )
 
     def __init__(
         self, source: InboxSource, part: TopicConsumer, messages: Sequence[Message[Any]]
@@ -98,7 +109,8 @@ class _Run:
         self.settled = 0
         """The first of which the source does not know that it was."""
         self.is_noted = False
-        """Whether `settle` knows that threads have taken some."""
+        """Whether `settle` knows that some were taken."""
+        self.is_told_each = source.hears_each or part.counts_time
 
 
 class Inbox:
@@ -115,7 +127,7 @@ class Inbox:
         """How many messages the application got and the sources know of."""
         self._runs: deque[_Run] = deque()
         self._noted: list[_Run] = []
-        """Those of which threads took some that their sources do not know of."""
+        """Those of which some were taken that their sources do not know of."""
         self._arrived = asyncio.Event()
         self._lock = threading.Lock()
         """Around everything that changes the runs."""
@@ -171,19 +183,22 @@ class Inbox:
         return None
 
     def take(self) -> Message[Any] | None:
-        """The same for an application on the loop: its source knows of it at once, and no thread
-        claims beside it, so that it needs no lock.
+        """The same for an application on the loop: its source knows of it at once, or when all that
+        came with it is taken. No thread claims beside it, so that it needs no lock.
         """
         run = self._find_run()
         if run is None:
             self._check_failure()
             return None
         message = _take_next(run)
-        run.settled = run.start
+        if not run.is_noted:
+            run.is_noted = True
+            self._noted.append(run)
         if run.start == len(run.messages):
             self._runs.popleft()
-        self.received += 1
-        run.source.on_received(run.part, (message,))
+            self.settle()
+        elif run.is_told_each:
+            self.settle()
         return message
 
     def claim_run(self, limit: int) -> Run[Any] | None:
@@ -210,7 +225,7 @@ class Inbox:
             return None
 
     def settle(self) -> list[Sequence[Message[Any]]]:
-        """Tell the sources what threads have taken; returns it."""
+        """Tell the sources what was taken; returns it."""
         with self._lock:
             taken = self._collect()
         return self._report(taken)
@@ -272,6 +287,7 @@ class Inbox:
 
     async def wait(self, deadline: float | None) -> bool:
         """Until something may be there; False when the time is over."""
+        self.settle()
         self._arrived.clear()
         try:
             async with self.clock.timeout_at(deadline):

@@ -133,6 +133,8 @@ class TopicConsumer:
             self.redeliver,
             clock=session.clock,
         )
+        self.counts_time = self._redeliveries.is_counting
+        """Whether it matters when the application gets a message."""
         self._reader = ReaderPlace(settings.start)
         self._threshold = settings.start
         """What is before it was taken already, or is not wanted."""

@@ -15,7 +15,7 @@ class Told(InboxSource):
 
     def __init__(self, inbox: Inbox) -> None:
         super().__init__(inbox)
-        self.part: Any = SimpleNamespace(segment=0, generation=0)
+        self.part: Any = SimpleNamespace(segment=0, generation=0, counts_time=False)
         self.consumers: Any = SimpleNamespace(parts={0: self.part})
         self.received: list[list[str]] = []
 
@@ -54,3 +54,18 @@ def test_what_was_taken_before_delivery_starts_over_counts_and_the_rest_is_void(
     assert again is not None and again.data == "b"
     inbox.settle()
     assert source.received == [["a"], ["b"]]
+
+
+def test_an_application_on_the_loop_is_told_of_at_the_end_of_what_came_together() -> None:
+    inbox = Inbox(SYSTEM)
+    source = Told(inbox)
+    source.deliver("a", "b")
+    assert inbox.take() is not None and not source.received
+    assert inbox.take() is not None and source.received == [["a", "b"]]
+    source.deliver("c", "d")
+    assert inbox.take() is not None
+    source.start_over(source.part)
+    assert source.received == [["a", "b"], ["c"]] and inbox.take() is None
+    source.hears_each = True
+    source.deliver("d", "e")
+    assert inbox.take() is not None and source.received[-1] == ["d"]
