@@ -7,7 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from tests.tidy.source import written_sources
+from tests.tidy.source import ROOT, written_sources
 
 AVOIDED = re.compile(
     r"whoever|nobody|somebody|that cannot be\b|(?:is|are|be) told|\bhears?\b|\bcomes? again", re.I
@@ -30,6 +30,11 @@ def test_rooms_do_not_go_back_to_words_that_hide_the_term() -> None:
     )
     more = {room: (count, LEFT.get(room, 0)) for room, count in found.items()}
     assert not {room: pair for room, pair in more.items() if pair[0] > pair[1]}, more
+
+
+def test_the_guides_of_maintainers_use_the_terms_too() -> None:
+    guides = (ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md")
+    assert [each for guide in guides for each in AVOIDED.findall(guide.read_text())] == []
 
 
 # Classes of one name in one room, of which one should have another; the list only shrinks.

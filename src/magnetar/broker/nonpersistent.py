@@ -178,11 +178,7 @@ class NonPersistentTopic(Topic):
         self.throttle.limiter = make_limiter(policy.publish_rate, now=self.host.clock.monotonic())
 
     async def close(self) -> None:
-        self.closed = True
-        self.throttle.close()
-        self.producers.close(TopicFenced(f"Topic {self.name} is closing"))
-        for producer in self.producers:
-            producer.disconnect()
+        self.disconnect_producers()
         for subscription in list(self.subscriptions.values()):
             await subscription.close()
 

@@ -29,7 +29,6 @@ from magnetar.errors import (
     QuotaHold,
     ServiceNotReady,
     StorageFailed,
-    TopicFenced,
     TopicTerminated,
     TransactionsDisabled,
 )
@@ -351,11 +350,7 @@ class PersistentTopic(Topic):
         await self.log.delete()
 
     async def _disconnect_clients(self) -> None:
-        self.closed = True
-        self.throttle.close()
-        self.producers.close(TopicFenced(f"Topic {self.name} is closing"))
-        for producer in self.producers:
-            producer.disconnect()
+        self.disconnect_producers()
         for subscription in list(self.subscriptions.values()):
             await subscription.close()
 

@@ -123,6 +123,14 @@ class Topic(ABC):
         """The topic was in use until now."""
         self.last_active_ms = self.host.clock.now_ms()
 
+    def disconnect_producers(self) -> None:
+        """The topic closes: producers look for it anew, and those that waited for a turn too."""
+        self.closed = True
+        self.throttle.close()
+        self.producers.close(TopicFenced(f"Topic {self.name} is closing"))
+        for producer in self.producers:
+            producer.disconnect()
+
     def remove_producer(self, producer: Producer) -> None:
         self.producers.remove(producer)
         self.touch()
