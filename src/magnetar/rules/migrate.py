@@ -8,7 +8,7 @@ forward, as `rules.phase` says.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -211,7 +211,6 @@ def plan_migration(
     now_ms: int,
     segments: int | None = None,
     bucket_budget: int = 1,
-    properties: Mapping[str, str] | None = None,
 ) -> ScalableTopicMetadata:
     """The record whose writing makes the topic scalable."""
     names = [each.full for each in legacy_names(topic, partitions)]
@@ -226,7 +225,6 @@ def plan_migration(
     )
     return ScalableTopicMetadata(
         layout,
-        dict(properties or {}),
         migrated_from=MigrationOrigin(topic.full, partitions),
         intent=MigrateIntent(tuple(each.ref for each in layout.sealed), now_ms),
         history=(event,),

@@ -144,10 +144,9 @@ def test_the_first_clients_are_named_and_the_others_counted() -> None:
 
 
 def test_a_topic_without_partitions_becomes_one_parent_of_one_child() -> None:
-    record = plan_migration(TOPIC, 0, now_ms=7, properties={"a": "b"})
+    record = plan_migration(TOPIC, 0, now_ms=7)
     assert [each.legacy_topic for each in record.layout.segments] == [str(TOPIC), ""]
     assert record.migrated_from == MigrationOrigin(str(TOPIC), 0)
-    assert record.properties == {"a": "b"}
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 512])
