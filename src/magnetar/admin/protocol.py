@@ -87,11 +87,11 @@ class HttpProtocol(HttpToolsProtocol):
                 self.parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as wish:
-                head = self._head_without_wish()
+                head = self._head_without_upgrade()
                 data = head + data[wish.args[0] :]
                 self.parser = httptools.HttpRequestParser(self)
 
-    def _head_without_wish(self) -> bytes:
+    def _head_without_upgrade(self) -> bytes:
         method, version = self.parser.get_method(), self.parser.get_http_version()
         lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
         for name, value in self.headers:

@@ -99,7 +99,7 @@ class Producers(_Members[Producer]):
         self._closed_at.pop(member.id, None)
         return True
 
-    def send_away(self, producer: Producer) -> bool:
+    def disconnect(self, producer: Producer) -> bool:
         """As `discard`, for one that the broker closes: its client reconnects it."""
         if not self.discard(producer):
             return False

@@ -61,7 +61,7 @@ class BundleMover:
         await self.ownership.requests.put(
             bundle, BundleRequest(action=action, brokerId=destination or "")
         )
-        await self.ownership.requests.wait_met(bundle)
+        await self.ownership.requests.wait_done(bundle)
 
     async def prepare(self, segment: TopicName) -> None:
         """Before a segment is made: move its bundle to a broker that carries less, if nothing is in

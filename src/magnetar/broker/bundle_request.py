@@ -71,7 +71,7 @@ class BundleRequests:
         except RecordNotFound:
             pass
 
-    async def wait_met(self, bundle: Bundle) -> None:
+    async def wait_done(self, bundle: Bundle) -> None:
         """Return when the request for a bundle was met; raise NoOwner when it is not in time."""
         try:
             async with self._clock.timeout(_MET_S_MAX):

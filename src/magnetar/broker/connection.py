@@ -330,7 +330,7 @@ class Connection(ClientSocket):
         """Tell the client to reconnect its producer, unless it has left; SENDs still on their way
         are dropped.
         """
-        if self.producers.send_away(producer):
+        if self.producers.disconnect(producer):
             self._tell_closed(close_producer(producer.id, producer.topic.moved_to))
 
     def close_consumer(self, consumer: Consumer, *, returns: bool = False) -> None:

@@ -246,7 +246,7 @@ class Subscription(ConsumerGroup):
         for consumer in self.consumers:
             if consumer not in self._end_told:
                 self._end_told.add(consumer)
-                _tell_end(consumer)
+                _send_end_of_topic(consumer)
 
     async def _acknowledge_abandoned(self) -> None:
         try:
@@ -369,7 +369,7 @@ class Subscription(ConsumerGroup):
             self._leave_if_unused()  # sent away by a seek, and it never came back
 
 
-def _tell_end(consumer: Consumer) -> None:
+def _send_end_of_topic(consumer: Consumer) -> None:
     connection = consumer.connection
     # The C++ client takes this command for an error and reconnects for ever.
     if connection.protocol_version >= 9 and not connection.client_version.startswith("Pulsar-CPP"):

@@ -63,7 +63,7 @@ class Termination:
         self._is_closing = self.is_under_way = True
         await self._answer_all()
 
-    async def send_away(self) -> None:
+    async def disconnect_clients(self) -> None:
         await self._answer_all()
         for producer in self._producers:
             producer.disconnect()
@@ -85,7 +85,7 @@ class Termination:
         """Again is the same as once."""
         await self.hold()
         try:
-            await self.send_away()
+            await self.disconnect_clients()
             last = await self._log.terminate()
             self.is_over = True
         finally:

@@ -81,8 +81,8 @@ def test_sends_to_a_producer_that_the_broker_closed_are_dropped_for_a_while() ->
         assert table.attach(producer, table.expect(3))
         with pytest.raises(ProtocolViolation, match="waits for its turn"):
             table.check_stray(3)
-        assert table.send_away(producer)
-        assert not table.send_away(producer), "it left already"
+        assert table.disconnect(producer)
+        assert not table.disconnect(producer), "it left already"
         clock.pass_s(GRACE_S - 1)
         table.check_stray(3)
         clock.pass_s(1)
@@ -99,7 +99,7 @@ def test_a_producer_that_came_back_and_left_is_not_remembered_as_closed() -> Non
         producer = peer._connection.producers.get(3)
         assert producer is not None
         table = Producers(StillClock())
-        assert table.attach(producer, table.expect(3)) and table.send_away(producer)
+        assert table.attach(producer, table.expect(3)) and table.disconnect(producer)
         assert table.attach(producer, table.expect(3))
         assert table.pop(3) is producer
         with pytest.raises(ProtocolViolation, match="unknown"):

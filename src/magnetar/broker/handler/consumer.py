@@ -178,7 +178,7 @@ class ConsumerCommands:
         else:
             leaving = self.leave_group(connection, request.consumer_id)
         if leaving is not None:
-            return _say_when_left(connection, request, leaving)
+            return _answer_when_removed(connection, request, leaving)
         connection.send_command(success(request.request_id))
         return None
 
@@ -343,7 +343,7 @@ async def _last_visible(topic: PersistentTopic, *, read_compacted: bool) -> tupl
                 raise
 
 
-async def _say_when_left(
+async def _answer_when_removed(
     connection: Connection, request: CommandCloseConsumer, leaving: Awaitable[None]
 ) -> None:
     """A consumer of a scalable topic: its segments go to the others at once."""

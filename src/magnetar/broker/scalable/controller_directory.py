@@ -60,7 +60,7 @@ class ControllerDirectory:
         self._orphans: set[TopicName] = set()
         """Topics whose controller went; another broker may have to go on with a change."""
         self._take_over = Reconciler(
-            tasks, "orphans", self._look_at_orphans, clock=needs.clock, retried=BrokerError
+            tasks, "orphans", self._adopt_orphans, clock=needs.clock, retried=BrokerError
         )
         self._cancel_watch: Cancel | None = None
         if ownership.is_shared:
@@ -153,7 +153,7 @@ class ControllerDirectory:
         """Ask every topic that is controlled here whether it should split or merge."""
         await together(each.scaler.evaluate() for each in tuple(self.leading()))
 
-    async def look_round(self) -> None:
+    async def run_round(self) -> None:
         """What a controller does now and then; one that is not needed any more goes."""
         for controller in list(self._controllers.values()):
             try:
@@ -224,7 +224,7 @@ class ControllerDirectory:
                 self._orphans.add(topic)
                 self._take_over.request()
 
-    async def _look_at_orphans(self) -> None:
+    async def _adopt_orphans(self) -> None:
         failed: BrokerError | None = None
         for topic in tuple(self._orphans):
             try:

@@ -64,7 +64,7 @@ class Legacy(Protocol):
     async def hold(self, name: str) -> None:
         """Take no writes, and let no client attach."""
 
-    async def send_away(self, name: str) -> None:
+    async def disconnect_clients(self, name: str) -> None:
         """Disconnect producers of a topic that is held, once they have their receipts."""
 
     async def release(self, name: str, is_scalable: bool | None = None) -> None:
@@ -139,10 +139,10 @@ class LegacyTopics:
             await self.release(name)
             raise Conflict(f"{topic.base} is not being migrated any more")
 
-    async def send_away(self, name: str) -> None:
+    async def disconnect_clients(self, name: str) -> None:
         live = self._held.get(name)
         if live is not None and not live.closed:
-            await live.termination.send_away()
+            await live.termination.disconnect_clients()
         if live is None or live.closed:
             raise changed_meanwhile(parse_topic(name))
 

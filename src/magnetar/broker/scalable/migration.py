@@ -142,7 +142,7 @@ class Migrations:
         self._left: set[TopicName] = set()
         """Topics whose migration may have ended with the broker that ran it."""
         self._take_over = Reconciler(
-            self._scope, "take back", self._look_at_left, clock=clock, retried=BrokerError
+            self._scope, "take back", self._recover_abandoned, clock=clock, retried=BrokerError
         )
         self._cancel = store.watch(LOCKS, self._on_lock)
         self._resumed = asyncio.Event()
@@ -317,7 +317,7 @@ class Migrations:
             seen = await self._legacy.ask_all(parents, Legacy.look)
             clients = tuple(client for each in seen for client in each.clients)
             found, _ = await asyncio.gather(
-                self._planner.survey(survey.topic), self._send_away(parents)
+                self._planner.survey(survey.topic), self._disconnect_clients(parents)
             )
             again = replace(found, clients=clients)
             for refusal in find_refusals(again, force=force):
@@ -349,10 +349,10 @@ class Migrations:
             except BrokerError as failure:  # its owner does it when the lock of the migration ends
                 _log.warning("topic not released", reason=failure.sentence)
 
-    async def _send_away(self, names: Sequence[TopicName]) -> None:
+    async def _disconnect_clients(self, names: Sequence[TopicName]) -> None:
         try:
             async with self._clock.timeout(_LAST_RECEIPTS_S):
-                await self._legacy.ask_all(names, Legacy.send_away)
+                await self._legacy.ask_all(names, Legacy.disconnect_clients)
         except TimeoutError:
             raise ServiceNotReady("Messages are on their way to disk for too long") from None
 
@@ -386,7 +386,7 @@ class Migrations:
                 self._left.add(topic)
                 self._take_over.request()
 
-    async def _look_at_left(self) -> None:
+    async def _recover_abandoned(self) -> None:
         """The owner of a topic's name takes back what a broker that is gone had prepared."""
         for topic in tuple(self._left):
             is_left = await self._store.exists(preparation_path(topic))

@@ -106,7 +106,7 @@ async def await_stall(
     patience_ms = round(config.scalableTopicStalledSegmentSeconds * 1000)
     while True:
         decision = decide_stall(
-            _look_at(subscription, reader), now_ms=clock.now_ms(), patience_ms=patience_ms
+            _observe_reader(subscription, reader), now_ms=clock.now_ms(), patience_ms=patience_ms
         )
         match decision:
             case Sound():
@@ -128,7 +128,7 @@ async def await_leave(subscription: Subscription, *, clock: Clock) -> None:
             await subscription.await_vacancy()
 
 
-def _look_at(subscription: Subscription, reader: Consumer) -> SegmentRead:
+def _observe_reader(subscription: Subscription, reader: Consumer) -> SegmentRead:
     log, dispatcher = subscription.topic.log, subscription.dispatcher
     return SegmentRead(
         is_attached=not reader.closed,

@@ -230,13 +230,13 @@ class Scaler:
     async def _evaluate(self, trigger: Trigger) -> None:
         record = self._state.record
         layout = record.layout
-        around = self._look_around(record, is_joining=trigger is Trigger.JOIN)
+        around = self._gather_surroundings(record, is_joining=trigger is Trigger.JOIN)
         policy, refusal = await self._load_policy(record)
         samples = await self._loads.load(layout, None if refusal else policy)
         decision = refusal or decide(layout, samples, policy, around)
         keys: KeySample | None = None
         if self._config.scalableTopicKeySamplingEnabled:
-            decision, keys = await self._look_at_keys(decision, layout, samples, policy, around)
+            decision, keys = await self._sample_keys(decision, layout, samples, policy, around)
         entry = DecisionEntry(
             self._clock.now_ms(),
             trigger,
@@ -255,7 +255,7 @@ class Scaler:
         if self._is_due:
             await self.remember()
 
-    def _look_around(
+    def _gather_surroundings(
         self, record: ScalableTopicMetadata, *, is_joining: bool = False
     ) -> Surroundings:
         hold = record.scale_hold
@@ -280,7 +280,7 @@ class Scaler:
         except PreconditionFailed as refusal:
             return AutoScalePolicy(), refuse(refusal.sentence)
 
-    async def _look_at_keys(
+    async def _sample_keys(
         self,
         decision: ScaleDecision,
         layout: Layout,
@@ -372,7 +372,7 @@ class Scaler:
         record = self._state.record
         policy, refusal = await self._load_policy(record)
         samples = await self._loads.peek(record.layout, None if refusal else policy)
-        around = self._look_around(record)
+        around = self._gather_surroundings(record)
         decision = refusal or decide(record.layout, samples, policy, around)
         return explain(decision, record.layout, samples, policy, around)
 

@@ -201,7 +201,7 @@ class ScalableService:
     def start(self) -> None:
         """Begin the rounds, and go on with what an earlier process left unfinished."""
         self._tasks.start(self.resume(), name="resume scalable topics")
-        self._tasks.periodic(_ROUND_S, self.look_round, "scalable topics")
+        self._tasks.periodic(_ROUND_S, self.run_round, "scalable topics")
         self.reporter.start(self._tasks)
         interval_s = self._config.scalableTopicAutoScaleIntervalSeconds
         if interval_s > 0:
@@ -211,10 +211,10 @@ class ScalableService:
         await self.migrations.resume()
         await self.controllers.resume()
 
-    async def look_round(self) -> None:
+    async def run_round(self) -> None:
         await self.regular.drop_idle()
         await self._look_at_keys()
-        await self.controllers.look_round()
+        await self.controllers.run_round()
 
     async def _look_at_keys(self) -> None:
         """V4 producers may have begun since V5 clients opened a regular topic: a hash that is found

@@ -91,7 +91,7 @@ def test_v4_producers_that_come_later_are_seen_and_told_to_those_who_watch() -> 
         client, told = await ask(place)
         assert told == ""
         await send_as(place, KeyHash.JAVA_STRING)
-        await place.service.scalable.look_round()
+        await place.service.scalable.run_round()
         await until(lambda: len(client.layouts(1)) > 1)
         assert decode_layout(client.layouts(1)[-1]).key_hash == "java-string"
 

@@ -86,7 +86,7 @@ def test_counters_and_decisions_survive_idle_times() -> None:
         await override(controller, enabled=False)
         await settle(controller)
         decided = controller.scaler.describe()
-        await place.service.scalable.look_round()
+        await place.service.scalable.run_round()
         assert not [*place.service.scalable.controllers.leading()]
         idle = await read_metrics(place.service)  # nobody uses it, nothing is forgotten
         assert len(decided) > 3 and idle.keys() == before.keys()

@@ -390,17 +390,17 @@ def test_a_controller_stays_while_there_is_a_client_or_a_backlog_and_goes_afterw
         await peer.subscribe(await segment_name(place, 0), "q", SHARED, consumer_id=1)
         await peer.produce(await segment_name(place, 0))
         await peer.send(2)
-        await scalable.look_round()
+        await scalable.run_round()
         assert is_controlled(place)
         peer.leave()
-        await scalable.look_round()
+        await scalable.run_round()
         assert is_controlled(place)  # there is a backlog
         again = place.connect()
         await again.subscribe(await segment_name(place, 0), "q", SHARED, consumer_id=1)
         await until(lambda: len(again.messages(1)) == 2)
         again.ack(1, *again.messages(1))
         again.leave()
-        await scalable.look_round()
+        await scalable.run_round()
         assert scalable.controllers.find(TOPIC) is None
         assert await place.service.store.get("/topics/shop/eu/orders/controller") is None
 
@@ -412,7 +412,7 @@ def test_a_round_prunes_what_is_drained() -> None:
         scalable = place.service.scalable
         await scalable.create_topic(TOPIC)
         await (await scalable.controller(TOPIC)).changes.split(SegmentId(0))
-        await scalable.look_round()
+        await scalable.run_round()
         layout = (await scalable.records.require(TOPIC)).layout
         assert [each.id for each in layout.segments] == [1, 2]
 
