@@ -134,6 +134,10 @@ class MortalStore:
         return self._inner.watch(prefix, listener)
 
     @property
+    def record_bytes_max(self) -> int:
+        return self._inner.record_bytes_max
+
+    @property
     def has_session(self) -> bool:
         return self._inner.has_session
 

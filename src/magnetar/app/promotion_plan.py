@@ -20,6 +20,7 @@ from magnetar.ledger.belonging import LedgerUse, UseKind, is_former_compacted, p
 from magnetar.ledger.birth import parse_born, without_list
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.ledger.store import LedgerInfo
+from magnetar.metadata.backends.zookeeper import RECORD_BYTES_MAX
 from magnetar.metadata.store import Record
 from magnetar.model.document import decode_json, encode_document
 from magnetar.model.log_path import (
@@ -146,8 +147,14 @@ class _Planning:
         # Namespaces before tenants: a reader that finds a tenant finds all that it has.
         ordered = dict(sorted(later.items(), key=lambda each: -each[0].count("/")))
         ordered[f"{CLUSTERS}/{self._cluster}"] = encode_document(ClusterData())
+        written = self._written | ordered
+        for path, value in written.items():
+            if len(value) > RECORD_BYTES_MAX:
+                raise PromotionRefused(
+                    f"{path} is a record of {len(value)} bytes; ZooKeeper takes {RECORD_BYTES_MAX}"
+                )
         carried = tuple(self._carried[number] for number in sorted(self._carried))
-        return PromotionPlan(carried, self._written | ordered, self._topics, self._cursor_count)
+        return PromotionPlan(carried, written, self._topics, self._cursor_count)
 
     def _plan_log(self, path: str, record: Record) -> None:
         target = without_bucket(path)

@@ -81,10 +81,18 @@ Cancel: TypeAlias = Callable[[], None]
 """Ends what a registration began; calling it twice is the same as once."""
 
 
+EMBEDDED_RECORD_BYTES_MAX: Final = 16 << 20
+"""Of the stores that a broker keeps itself: one record must not hold up the others for long."""
+
+
 class MetadataStore(Protocol):
     """Every call raises InvalidPath for an invalid path, StoreClosed after `close`, and
     StoreUnavailable when the store does not answer: a write may then have happened or not.
     """
+
+    @property
+    def record_bytes_max(self) -> int:
+        """The largest value that its owner should `put`; a larger one may fail."""
 
     async def get(self, path: str) -> Record | None: ...
 

@@ -15,6 +15,7 @@ import pytest
 from magnetar import AsyncPulsarClient, PulsarClient, Schema
 from magnetar.app.directory import holding
 from magnetar.app.promotion import ORIGIN, Progress, Promotion, find_cluster, plan_source
+from magnetar.app.promotion_plan import plan_promotion
 from magnetar.app.promotion_source import open_source
 from magnetar.app.standalone import serving
 from magnetar.broker.persistent import PersistentTopic
@@ -27,15 +28,19 @@ from magnetar.ledger.info import LogPolicy
 from magnetar.ledger.log import Log
 from magnetar.ledger.store import Digest
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
-from magnetar.metadata.store import ABSENT
+from magnetar.metadata.backends.zookeeper import RECORD_BYTES_MAX
+from magnetar.metadata.store import ABSENT, Record, Stat
+from magnetar.model.layout import Layout
 from magnetar.model.log_path import coordinator_journal
 from magnetar.model.name import NamespaceName, parse_topic
 from magnetar.model.policy import Policies
 from magnetar.model.position import EARLIEST, LedgerId, Position, Term
+from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing import MagnetarBroker
+from magnetar.wire.scalable import encode_topic_record
 from tests.unit.broker.broker_place import assemble
 
 CLOCK = SystemClock()
@@ -300,6 +305,15 @@ def test_a_copy_that_differs_is_not_named(tmp_path: Path) -> None:
         assert not await store.children("/managed-ledgers")
 
     asyncio.run(body())
+
+
+def test_a_record_that_zookeeper_does_not_take_is_refused_by_its_path() -> None:
+    path = "/topics/public/default/wide"
+    layout = Layout.initial(10_000, now_ms=1_700_000_000_000)
+    value = encode_topic_record(ScalableTopicMetadata(layout))
+    record = Record(value, Stat(0, 0, 0, ephemeral=False, created_by_self=False))
+    with pytest.raises(PromotionRefused, match=rf"{path} .* ZooKeeper takes {RECORD_BYTES_MAX}"):
+        plan_promotion({path: record}, {}, {}, cluster="c1")
 
 
 def test_a_directory_in_use_or_of_nobody_is_refused(tmp_path: Path) -> None:

@@ -85,7 +85,9 @@ class ScalableService:
         self._tasks = tasks
         self._namespaces = resources.namespaces
         self._partitioned = resources.partitioned
-        self._size = LayoutSize(config, owner.address, records.encode)
+        self._size = LayoutSize(
+            config, owner.address, records.encode, record_bytes_max=store.record_bytes_max
+        )
         self._keys = KeyHashes(resources.partitioned, catalog.topics, calls)
         self.redeliveries = 0
         """Sealed segments that were taken from a consumer and assigned to it again."""

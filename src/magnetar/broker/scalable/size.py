@@ -1,4 +1,4 @@
-"""Size limit of a layout: every client must be able to open the topic, and every metadata store to
+"""Size limit of a layout: every client must be able to open the topic, and the metadata store to
 keep its record. Nothing larger is ever written.
 """
 
@@ -16,8 +16,6 @@ from magnetar.wire.layout import estimate_migrated, measure_layout
 
 SizeCheck: TypeAlias = Callable[[ScalableTopicMetadata], None]
 
-RECORD_BYTES_MAX: Final = 900_000
-"""ZooKeeper takes about 1 MB, request and path included; other stores more."""
 _RESERVE_BYTES: Final = 256 << 10
 """What a migration leaves of a frame: hundreds of splits and merges take no more."""
 _SEGMENT_BYTES_MAX: Final = 4096
@@ -32,11 +30,14 @@ class LayoutSize:
         config: Configuration,
         address: BrokerAddress,
         encode: Callable[[ScalableTopicMetadata], bytes],
+        *,
+        record_bytes_max: int,
     ) -> None:
-        """`encode` makes what is kept of a topic."""
+        """`encode` makes what is kept of a topic, in a store that takes so much of one."""
         self._config = config
         self._address = address
         self._encode = encode
+        self._record_bytes_max = record_bytes_max
 
     @property
     def frame_bytes_max(self) -> int:
@@ -60,7 +61,7 @@ class LayoutSize:
         layout, size_max = record.layout, self.frame_bytes_max
         links = sum(len(each.parents) + len(each.children) for each in layout.segments)
         most = len(layout.segments) * _SEGMENT_BYTES_MAX + links * _LINK_BYTES_MAX
-        if most < min(size_max, RECORD_BYTES_MAX):
+        if most < min(size_max, self._record_bytes_max):
             return
         address = self._address
         view = LayoutView(layout, {each.id: address for each in layout.active}, address)
@@ -71,8 +72,8 @@ class LayoutSize:
                 f" clients take {size_max} (maxMessageSize and {FRAME_PADDING_BYTES})"
             )
         size = len(self._encode(record))
-        if size > RECORD_BYTES_MAX:
+        if size > self._record_bytes_max:
             raise LayoutTooLarge(
                 f"{len(layout.segments)} segments make a record of {size} bytes;"
-                f" metadata stores take {RECORD_BYTES_MAX}"
+                f" the metadata store takes {self._record_bytes_max}"
             )

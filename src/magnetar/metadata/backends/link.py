@@ -16,6 +16,7 @@ from magnetar.errors import StoreClosed
 from magnetar.metadata.path import check_directory, check_path
 from magnetar.metadata.sequence import check_deltas
 from magnetar.metadata.store import (
+    EMBEDDED_RECORD_BYTES_MAX,
     Cancel,
     Change,
     ChangeListener,
@@ -92,6 +93,8 @@ class StoreKeeper:
 
 class LinkStore:
     """The other end: a session of this process. The link is not closed with it."""
+
+    record_bytes_max = EMBEDDED_RECORD_BYTES_MAX
 
     def __init__(self, link: Link, *, deadline_s: float = 30.0) -> None:
         self._link = link

@@ -27,6 +27,7 @@ from magnetar.metadata.sequence import advance, check_deltas, format_sequence
 from magnetar.metadata.store import (
     ABSENT,
     ANY_VERSION,
+    EMBEDDED_RECORD_BYTES_MAX,
     Cancel,
     Change,
     ChangeKind,
@@ -175,6 +176,8 @@ class MemoryStore:
 
     `disconnect`, `reconnect` and `expire` do what a network and a server would.
     """
+
+    record_bytes_max = EMBEDDED_RECORD_BYTES_MAX
 
     has_session = True
 

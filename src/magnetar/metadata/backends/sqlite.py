@@ -23,6 +23,7 @@ from magnetar.metadata.backends.sqlite_tree import (
 from magnetar.metadata.path import check_directory, check_path, child_of
 from magnetar.metadata.sequence import check_deltas
 from magnetar.metadata.store import (
+    EMBEDDED_RECORD_BYTES_MAX,
     Cancel,
     ChangeListener,
     Record,
@@ -39,6 +40,7 @@ class SqliteSession:
     """One session on an open file: ephemeral records of its own in the tree that all share."""
 
     has_session = True
+    record_bytes_max = EMBEDDED_RECORD_BYTES_MAX
 
     def __init__(self, file: SqliteFile, number: int) -> None:
         self._file = file

@@ -59,6 +59,9 @@ _PATIENCE_S: Final = 10.0
 _LOST_AFTER: Final = 5 / 6
 _URL: Final = re.compile(r"(?:zk|zookeeper):(?://)?([^/]+)(/.*)?")
 
+RECORD_BYTES_MAX: Final = 900_000
+"""A request of 1 MiB is refused by the server, its path and the rest of it included."""
+
 T = TypeVar("T")
 
 
@@ -89,6 +92,8 @@ class ZookeeperStore:
     Calls wait a moment for a lost connection to come back, and end with StoreUnavailable when the
     server does not answer within `deadline_s`.
     """
+
+    record_bytes_max = RECORD_BYTES_MAX
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from magnetar.metadata.backends.memory import MemoryTree
 from magnetar.metadata.path import check_directory, check_path, child_of
 from magnetar.metadata.sequence import check_deltas
 from magnetar.metadata.store import (
+    EMBEDDED_RECORD_BYTES_MAX,
     Cancel,
     Change,
     ChangeListener,
@@ -81,6 +82,8 @@ class MetadataServer:
 
 class SimulatedStore:
     """A client of the server, with one session at a time."""
+
+    record_bytes_max = EMBEDDED_RECORD_BYTES_MAX
 
     def __init__(
         self, server: MetadataServer, loop: asyncio.AbstractEventLoop, random: Random

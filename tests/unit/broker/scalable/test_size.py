@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.broker.scalable.size import RECORD_BYTES_MAX
+from magnetar.broker.scalable.size import LayoutSize
 from magnetar.errors import LayoutTooLarge
+from magnetar.metadata.backends.zookeeper import RECORD_BYTES_MAX
 from magnetar.model.layout import Layout
-from magnetar.model.scalable import LayoutView, ScalableTopicMetadata
+from magnetar.model.scalable import BrokerAddress, LayoutView, ScalableTopicMetadata
 from magnetar.model.segment import SegmentId
 from magnetar.rules.migrate import find_fitting, plan_migration
+from magnetar.runtime.configuration import Configuration
 from magnetar.wire.command import BaseCommand, ServerError
 from magnetar.wire.layout import measure_layout
 from magnetar.wire.scalable import encode_topic_record
@@ -126,13 +128,28 @@ def test_a_split_whose_layout_would_be_too_large_is_refused_before_anything_is_w
     run(body, maxMessageSize=20_000, scalableTopicEntryBucketBudget=1)
 
 
-def test_a_topic_begins_with_no_more_segments_than_every_store_keeps() -> None:
+def test_a_record_that_the_metadata_store_does_not_take_is_refused() -> None:
+    def check(segments: int) -> None:
+        layout = Layout.initial(segments, now_ms=1_700_000_000_000)
+        size.check(TOPIC, ScalableTopicMetadata(layout))
+
+    address = BrokerAddress("pulsar://127.0.0.1:6650")
+    size = LayoutSize(
+        Configuration(), address, encode_topic_record, record_bytes_max=RECORD_BYTES_MAX
+    )
+    check(2000)
+    with pytest.raises(LayoutTooLarge, match=f"the metadata store takes {RECORD_BYTES_MAX}"):
+        check(10_000)
+
+
+def test_an_embedded_store_keeps_a_layout_of_ten_thousand_segments() -> None:
     async def body(place: Place) -> None:
-        with pytest.raises(LayoutTooLarge, match=f"metadata stores take {RECORD_BYTES_MAX}"):
-            await place.service.scalable.create_topic(TOPIC, segments=10_000)
-        await place.service.scalable.create_topic(TOPIC, segments=2000)
-        record = await place.service.scalable.records.require(TOPIC)
-        assert len(encode_topic_record(record)) < RECORD_BYTES_MAX
+        layout = Layout.initial(10_000, now_ms=place.clock.now_ms())
+        record = ScalableTopicMetadata(layout)
+        assert len(encode_topic_record(record)) > RECORD_BYTES_MAX
+        place.service.scalable._size.check(TOPIC, record)
+        await place.service.scalable.records.create(TOPIC, record)
+        assert await place.service.scalable.records.require(TOPIC) == record
 
     run(body)
 
