@@ -143,6 +143,10 @@ class _ReportingDisk(SystemDisk):
         self._report(sum(map(len, found)))
         return found
 
+    def load(self, path: Path, into: bytearray) -> None:
+        super().load(path, into)
+        self._report(len(into))
+
 
 def check_bytes(path: Path) -> int:
     """About how much an examination reads: the ledgers, and the journal once more."""

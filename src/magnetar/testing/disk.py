@@ -21,7 +21,7 @@ class _Change:
     before: dict[Path, bytes | None]
 
 
-class FaultyDisk:
+class FaultyDisk(SystemDisk):
     """Real files underneath. Faults are switched on and off at any time and hold for all files.
 
     After a power cut a file keeps what was synced and any part of what was not, and the newest
@@ -29,7 +29,6 @@ class FaultyDisk:
     """
 
     def __init__(self) -> None:
-        self._real = SystemDisk()
         self._lock = threading.Lock()
         self._durable_bytes: dict[Path, int] = {}
         self._changes: list[_Change] = []
@@ -82,44 +81,35 @@ class FaultyDisk:
             torn = _tear(content, durable.get(path, 0), random)
             (target / path.relative_to(root)).write_bytes(torn)
 
-    def make_directory(self, path: Path) -> None:
-        self._real.make_directory(path)
-
-    def sizes(self, directory: Path) -> dict[str, int]:
-        return self._real.sizes(directory)
-
     def create(self, path: Path) -> AppendFile:
         with self._lock:
             self._check_room(path)
             self._change(path)
             self._durable_bytes[path] = 0
-            return _FaultyFile(self, path, self._real.create(path))
-
-    def read(self, path: Path, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        return self._real.read(path, spans)
+            return _FaultyFile(self, path, super().create(path))
 
     def truncate(self, path: Path, size: int) -> None:
         with self._lock:
             _raise(self._truncate_error, path)
-            self._real.truncate(path, size)
+            super().truncate(path, size)
             self._durable_bytes[path] = min(self._durable_bytes.get(path, size), size)
 
     def rename(self, source: Path, target: Path) -> None:
         with self._lock:
             self._change(source, target)
-            self._real.rename(source, target)
+            super().rename(source, target)
             self._durable_bytes[target] = self._durable_bytes.pop(source, 0)
 
     def remove(self, path: Path) -> None:
         with self._lock:
             self._change(path)
-            self._real.remove(path)
+            super().remove(path)
 
     def sync_directory(self, path: Path) -> None:
         self._gate.wait()
         with self._lock:
             _raise(self._sync_error, path)
-            self._real.sync_directory(path)
+            super().sync_directory(path)
             self._changes = [change for change in self._changes if change.directory != path]
 
     def _change(self, *paths: Path) -> None:

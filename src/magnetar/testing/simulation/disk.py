@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,6 +92,9 @@ class SimulatedDisk:
         if file is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         return [bytes(file.data[offset : offset + length]) for offset, length in spans]
+
+    def load(self, path: Path, into: bytearray) -> None:
+        into[:] = self.read(path, [(0, sys.maxsize)])[0]
 
     def truncate(self, path: Path, size: int) -> None:
         self._step(path)

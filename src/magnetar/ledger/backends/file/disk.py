@@ -40,6 +40,11 @@ class Disk(Protocol):
     def read(self, path: Path, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read (offset, length) spans; shorter where the file ends."""
 
+    def load(self, path: Path, into: bytearray) -> None:
+        """Put a whole file in place of what was there. Who reads many files takes one buffer for
+        all: memory that a process touches first costs more than what is done with the bytes.
+        """
+
     def truncate(self, path: Path, size: int) -> None: ...
 
     def rename(self, source: Path, target: Path) -> None: ...
@@ -96,6 +101,20 @@ class SystemDisk:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return [_read_span(descriptor, offset, length) for offset, length in spans]
+        finally:
+            os.close(descriptor)
+
+    def load(self, path: Path, into: bytearray) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            into.extend(bytes(max(0, size - len(into))))
+            del into[size:]
+            got = 0
+            with memoryview(into) as whole:
+                while got < size and (step := os.preadv(descriptor, [whole[got:]], got)):
+                    got += step
+            del into[got:]
         finally:
             os.close(descriptor)
 

@@ -62,7 +62,7 @@ def encode_extent_header(number: int, after: Point) -> bytes:
     return checked + struct.pack("<I", crc32c(checked))
 
 
-def decode_extent_header(data: bytes, number: int) -> Point | None:
+def decode_extent_header(data: bytes | bytearray, number: int) -> Point | None:
     """The point this extent follows, or None when this is not the header of extent `number`."""
     if len(data) < EXTENT_HEADER.size:
         return None

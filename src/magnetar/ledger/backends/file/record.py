@@ -161,7 +161,9 @@ def decode_body(
     return count, body
 
 
-def walk_records(data: bytes, *, seed: int, start: int, end: int, durable_end: int) -> Walk:
+def walk_records(
+    data: bytes | bytearray, *, seed: int, start: int, end: int, durable_end: int
+) -> Walk:
     """Find every record between `start` and `end`.
 
     Below `durable_end`, or before the group of the last intact record, trouble is damage and is
@@ -255,7 +257,7 @@ def _take_record(header: bytes | memoryview, view: memoryview, offset: int, end:
     return Record(offset, kind, ledger, number, count, body_bytes, offset - behind, intact)
 
 
-def _find_record(data: bytes, view: memoryview, start: int, end: int, seed: int) -> int:
+def _find_record(data: bytes | bytearray, view: memoryview, start: int, end: int, seed: int) -> int:
     """The offset of the next readable header, or `end`."""
     for offset in _places_of_magic(data, start, end):
         if _decode_record(view, offset, end, seed) is not None:
@@ -263,7 +265,7 @@ def _find_record(data: bytes, view: memoryview, start: int, end: int, seed: int)
     return end
 
 
-def _places_of_magic(data: bytes, start: int, end: int) -> Iterator[int]:
+def _places_of_magic(data: bytes | bytearray, start: int, end: int) -> Iterator[int]:
     place = data.find(MAGIC, start, end)
     while place >= 0:
         yield place

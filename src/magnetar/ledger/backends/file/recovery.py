@@ -108,6 +108,7 @@ class _Examination:
         self._is_rebuilt = False
         self._shortfall: str | None = None
         self._early: list[Finding] = []
+        self._loaded = bytearray()
         self._journal = root / JOURNAL_DIRECTORY
         self._sizes = {
             number: size
@@ -326,12 +327,13 @@ class _Examination:
     def _path(self, extent: int) -> Path:
         return self._journal / extent_name(extent)
 
-    def _load(self, extent: int) -> bytes:
-        size = self._sizes.get(extent)
-        if size is None:
-            return b""
-        (data,) = self._disk.read(self._path(extent), [(0, size)])
-        return data
+    def _load(self, extent: int) -> bytearray:
+        """An extent, until the next one is loaded."""
+        if extent in self._sizes:
+            self._disk.load(self._path(extent), self._loaded)
+        else:
+            self._loaded.clear()
+        return self._loaded
 
     def _load_header(self, extent: int) -> Point | None:
         (data,) = self._disk.read(self._path(extent), [(0, EXTENT_HEADER.size)])

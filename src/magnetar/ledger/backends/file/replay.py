@@ -74,7 +74,7 @@ class Replay:
         self.findings.append(Finding(FindingKind.MISSING, path, 0, sentence))
         self._lose(f"{path} is missing")
 
-    def apply(self, extent: int, path: Path, data: bytes, walk: Walk) -> None:
+    def apply(self, extent: int, path: Path, data: bytes | bytearray, walk: Walk) -> None:
         self._note_mended(path, walk)
         for item in _in_order(walk):
             if isinstance(item, Gap):
@@ -83,7 +83,7 @@ class Replay:
             if not item.intact:
                 self._note_damage(path, item)
             body_start = item.offset + HEADER.size
-            body = data[body_start : item.end] if item.kind in _WITH_BODY else b""
+            body = bytes(data[body_start : item.end]) if item.kind in _WITH_BODY else b""
             self._apply_record(extent, path, item, body if item.intact else b"")
 
     def finish(self) -> None:
