@@ -22,7 +22,10 @@ from magnetar.ledger.backends.file.part import (
 from magnetar.ledger.backends.file.record import decode_body
 
 JOURNAL_DIRECTORY: Final = "journal"
-_CHUNK_BYTES: Final = 8 * 1024 * 1024
+_CHUNK_BYTES: Final = 1024 * 1024
+"""What is copied at once. So little gets the memory of the chunk before; more is given back to the
+system and taken from it again, which costs more than the copy.
+"""
 
 
 class SettlingStopped(Exception):
@@ -133,7 +136,7 @@ def _copy_chunk(
 
 
 def _chunks(runs: RunIndex) -> Iterator[list[RunPlace]]:
-    """Runs of one extent each, a few megabytes at a time."""
+    """Runs of one extent each, about a megabyte at a time."""
     for _, group in groupby(runs, key=lambda run: run.extent):
         chunk: list[RunPlace] = []
         size = 0
