@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pytest
 from magnetar import AdminPreconditionFailed, AlreadyClosedError, AsyncPulsarClient
 from magnetar.client.admin import AdminClient
 from magnetar.columns import AsyncBulk
+from magnetar.model.segment import SegmentId
 from magnetar.spark.option import Broker
 from magnetar.spark.pool import POOL, LinkPool, ProducerPool
 from magnetar.spark.sink_option import parse_sink
@@ -114,6 +115,36 @@ def test_a_topic_that_was_made_anew_is_written_to(sink: Sink, admin: AdminClient
     sink.write(0)
     admin.scalable_topics.delete(sink.topic, force=True)
     assert sink.write(0) == (40, 0)
+
+
+def test_what_sealed_segments_had_is_forgotten_with_their_topic(
+    sink: Sink, admin: AdminClient, magnetar_broker: MagnetarBroker
+) -> None:
+    asked: list[set[int]] = []
+
+    async def load(segments: Collection[SegmentId]) -> dict[SegmentId, int]:
+        asked.append({int(each) for each in segments})
+        return dict.fromkeys(segments, 7)
+
+    async def body() -> None:
+        async with AsyncPulsarClient(magnetar_broker.service_url) as client:
+            producer = await AsyncBulk(client).resumable_producer(sink.topic, name="p")
+            for is_anew in (False, False, True):
+                if is_anew:
+                    admin.scalable_topics.delete(sink.topic, force=True)
+                    while producer.is_current:
+                        await asyncio.sleep(0.02)
+                    admin.scalable_topics.create(sink.topic)
+                    admin.scalable_topics.split(sink.topic, 0)
+                    while not producer.is_current:
+                        await asyncio.sleep(0.02)
+                await producer.resume(load)
+                await producer.leave()
+
+    admin.scalable_topics.create(sink.topic)
+    admin.scalable_topics.split(sink.topic, 0)
+    asyncio.run(body())
+    assert asked == [{0, 1, 2}, {1, 2}, {0, 1, 2}]
 
 
 def has_deduplication(admin: AdminClient, topic: str) -> bool:

@@ -12,7 +12,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.error import ProducerBusyError
@@ -37,6 +37,7 @@ _NAMES_MAX: Final = 64
 
 LoadStored = Callable[[Collection[SegmentId]], Awaitable[dict[SegmentId, int]]]
 """The last numbers that segments, sealed or not, have of the name, as far as they can be told."""
+_Identity: TypeAlias = tuple[SegmentId, int, int | None]
 OnSent = Callable[[asyncio.Future[MessageId]], None]
 _ONE_BY_ONE: Final = BatchingPolicy(max_messages=1)
 
@@ -49,7 +50,7 @@ class AsyncResumableProducer(AsyncProducer[T]):
 
     async def open(self) -> None:
         self._ranges, self._legacy = [], []
-        self._sealed: OrderedDict[str, dict[SegmentId, int]] = OrderedDict()
+        self._sealed: OrderedDict[str, dict[_Identity, int]] = OrderedDict()
         await super().open()
 
     async def resume(self, load_stored: LoadStored) -> None:
@@ -61,8 +62,9 @@ class AsyncResumableProducer(AsyncProducer[T]):
         await self._take_all()
         layout = self._producers.layout
         known = self._known_of(self.name)
-        stored = known | await load_stored([s.id for s in layout.segments if s.id not in known])
-        known |= {s.id: stored.get(s.id, -1) for s in layout.segments if s.is_sealed}
+        stored = {s.id: known[found] for s in layout.segments if (found := _identify(s)) in known}
+        stored |= await load_stored([s.id for s in layout.segments if s.id not in stored])
+        known.update((_identify(s), stored.get(s.id, -1)) for s in layout.segments if s.is_sealed)
         for segment in layout.active:
             made = self._producers.by_segment.get(segment.id)
             if segment.id not in stored and made is not None:
@@ -72,7 +74,7 @@ class AsyncResumableProducer(AsyncProducer[T]):
             (each, stored[each.id]) for each in layout.segments if stored.get(each.id, -1) >= 0
         ]
 
-    def _known_of(self, name: str) -> dict[SegmentId, int]:
+    def _known_of(self, name: str) -> dict[_Identity, int]:
         known = self._sealed.setdefault(name, {})
         self._sealed.move_to_end(name)
         if len(self._sealed) > _NAMES_MAX:
@@ -234,6 +236,11 @@ class AsyncResumableProducer(AsyncProducer[T]):
         if segment is None or not segment.is_active:
             return None
         return self._producers.by_segment.get(segment.id) or self._producers.start(segment)
+
+
+def _identify(segment: Segment) -> _Identity:
+    """A topic that was deleted and made anew has other segments with the same numbers."""
+    return segment.id, segment.created_at_ms, segment.sealed_at_ms
 
 
 def route_of(key: str | bytes | None, number: int) -> str:
