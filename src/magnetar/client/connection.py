@@ -192,6 +192,11 @@ class Connection(asyncio.Protocol):
         if self.reason is None and self._outbox is not None:
             self._outbox.put(frame)
 
+    def hurry(self) -> None:
+        """Write what was sent in this turn without waiting for its end."""
+        if self._outbox is not None:
+            self._outbox.write()
+
     def send_body(self, body: Any) -> None:
         self.send(encode_command(make_command(body)))
 

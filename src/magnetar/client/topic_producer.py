@@ -194,6 +194,8 @@ class TopicProducer:
         """A caller awaits the last message: do not let it wait for others if none is out."""
         if self._batch and not len(self.pending) and self._hurry is None:
             self._hurry = self._loop.call_soon(self._end_hurry)
+        elif len(self.pending) == 1 and not self._batch and self._attachment.connection is not None:
+            self._attachment.connection.hurry()
 
     def _end_hurry(self) -> None:
         self._hurry = None
