@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -39,7 +38,8 @@ class Intake:
         self._scope = scope
         self._name = name
         self._accept = accept
-        self._waiting: deque[tuple[CommandMessage, bytes]] = deque()
+        self._waiting: list[tuple[CommandMessage, bytes]] = []
+        """Nearly always empty; an empty deque takes ten times the room, in every consumer."""
         self._round = 0
 
     def __len__(self) -> int:
@@ -58,8 +58,7 @@ class Intake:
 
     def clear(self) -> list[tuple[CommandMessage, bytes]]:
         """Forget what waits; returns it."""
-        dropped = list(self._waiting)
-        self._waiting.clear()
+        dropped, self._waiting = self._waiting, []
         self._round += 1
         return dropped
 
@@ -73,7 +72,7 @@ class Intake:
                 await need.prepare()
             else:
                 if self._round == current:  # accepting may have started everything over
-                    self._waiting.popleft()
+                    del self._waiting[0]
 
 
 def select_messages(
