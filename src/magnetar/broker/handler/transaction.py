@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import CommandAccess
@@ -13,22 +12,17 @@ from magnetar.broker.transaction.watch import AssignmentWatches
 from magnetar.errors import NotAllowed, ServiceNotReady, TransactionNotFound
 from magnetar.model.caller import Caller
 from magnetar.model.limit import Limits
-from magnetar.model.name import parse_topic
+from magnetar.model.name import parse_stored_topic, parse_topic
 from magnetar.model.permission import SUPER_USER
 from magnetar.model.transaction import TransactionId
 from magnetar.runtime.configuration import Configuration
 from magnetar.wire.command import (
     BaseCommand,
-    CommandAddPartitionToTxnResponse,
-    CommandAddSubscriptionToTxnResponse,
-    CommandEndTxnOnPartitionResponse,
-    CommandEndTxnOnSubscriptionResponse,
-    CommandEndTxnResponse,
-    CommandNewTxnResponse,
     CommandTcClientConnectResponse,
     TxnAction,
     make_command,
 )
+from magnetar.wire.transaction_answer import encode_transaction_answer
 
 
 @dataclass(frozen=True)
@@ -77,37 +71,38 @@ class TransactionCommands:
                 " (maxTransactionTimeoutMillis)"
             )
         id_ = await coordinator.begin(_role_of(connection.caller), timeout_ms)
-        _answer(connection, CommandNewTxnResponse, request.request_id, id_)
+        _answer(connection, BaseCommand.NEW_TXN_RESPONSE, request.request_id, id_)
 
     async def on_add_partitions(self, connection: Connection, command: BaseCommand) -> None:
         request = command.addPartitionToTxn
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
         for each in request.partitions:  # which are kept as they are written
-            await self.access.check(connection, BaseCommand.PRODUCER, topic=parse_topic(each))
+            topic = parse_stored_topic(each)
+            await self.access.check(connection, BaseCommand.PRODUCER, topic=topic)
         coordinator, caller = self._reach(connection, id_.most), await self._caller(connection)
         await coordinator.join(id_, *caller, topics=tuple(request.partitions))
-        _answer(connection, CommandAddPartitionToTxnResponse, request.request_id, id_)
+        _answer(connection, BaseCommand.ADD_PARTITION_TO_TXN_RESPONSE, request.request_id, id_)
 
     async def on_add_subscriptions(self, connection: Connection, command: BaseCommand) -> None:
         request = command.addSubscriptionToTxn
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
         subscriptions = []
         for each in request.subscription:
-            topic, name = parse_topic(each.topic), each.subscription
+            topic, name = parse_stored_topic(each.topic), each.subscription
             await self.access.check(
                 connection, BaseCommand.SUBSCRIBE, topic=topic, subscription=name
             )
             subscriptions.append((each.topic, name))
         coordinator, caller = self._reach(connection, id_.most), await self._caller(connection)
         await coordinator.join(id_, *caller, subscriptions=tuple(subscriptions))
-        _answer(connection, CommandAddSubscriptionToTxnResponse, request.request_id, id_)
+        _answer(connection, BaseCommand.ADD_SUBSCRIPTION_TO_TXN_RESPONSE, request.request_id, id_)
 
     async def on_end(self, connection: Connection, command: BaseCommand) -> None:
         request = command.endTxn
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
         coordinator, caller = self._reach(connection, id_.most), await self._caller(connection)
         await coordinator.end(id_, *caller, is_commit=request.txn_action == TxnAction.COMMIT)
-        _answer(connection, CommandEndTxnResponse, request.request_id, id_)
+        _answer(connection, BaseCommand.END_TXN_RESPONSE, request.request_id, id_)
 
     def _reach(self, connection: Connection, number: int) -> Coordination:
         return self.transactions.reach(number, is_relayed=bool(connection.handshake.proxied_to))
@@ -125,13 +120,13 @@ class TransactionCommands:
         request = command.endTxnOnPartition
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
         await self._end_here(connection, id_, request.topic, request.txn_action)
-        _answer(connection, CommandEndTxnOnPartitionResponse, request.request_id, id_)
+        _answer(connection, BaseCommand.END_TXN_ON_PARTITION_RESPONSE, request.request_id, id_)
 
     async def on_end_subscription(self, connection: Connection, command: BaseCommand) -> None:
         request = command.endTxnOnSubscription
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
         await self._end_here(connection, id_, request.subscription.topic, request.txn_action)
-        _answer(connection, CommandEndTxnOnSubscriptionResponse, request.request_id, id_)
+        _answer(connection, BaseCommand.END_TXN_ON_SUBSCRIPTION_RESPONSE, request.request_id, id_)
 
     async def _end_here(
         self, connection: Connection, id_: TransactionId, topic: str, action: int
@@ -146,22 +141,8 @@ class TransactionCommands:
             await durable
 
 
-_Response: TypeAlias = (
-    CommandNewTxnResponse
-    | CommandAddPartitionToTxnResponse
-    | CommandAddSubscriptionToTxnResponse
-    | CommandEndTxnResponse
-    | CommandEndTxnOnPartitionResponse
-    | CommandEndTxnOnSubscriptionResponse
-)
-
-
-def _answer(
-    connection: Connection, kind: type[_Response], request_id: int, id_: TransactionId
-) -> None:
-    """All six name the transaction, and nothing else."""
-    response = kind(request_id=request_id, txnid_most_bits=id_.most, txnid_least_bits=id_.least)
-    connection.send_command(make_command(response))
+def _answer(connection: Connection, kind: int, request_id: int, id_: TransactionId) -> None:
+    connection.send(encode_transaction_answer(kind, request_id, id_))
 
 
 def _role_of(caller: Caller) -> str:
