@@ -155,7 +155,7 @@ MUTATIONS = (
     Mutation(
         "a coordinator that does not go on with what was decided before a crash",
         "broker/transaction/coordinator.py",
-        "                coordinator._tell(each.id, stored)\n",
+        "                coordinator._deliver(each.id, stored)\n",
         "                pass\n",
         seed=50,
     ),

@@ -26,9 +26,9 @@ def test_every_series_that_is_written_has_a_meaning() -> None:
 
 UNITS = re.compile(
     "Aborts|Acknowledgements|Bytes|Calls|Commits|Connections|Consumers|Entries|Group commits"
-    "|Load reports|Merges|Messages|Migrations|Milliseconds|Nanoseconds|Negative acknowledgements"
-    "|Producers|Reads|Sealed segments|Seconds|Segments|Splits|Subscriptions|Syncs|Times|Topics"
-    "|Transactions|1 while|Always 1"
+    "|Load reports|Merges|Messages|Microseconds|Migrations|Milliseconds|Nanoseconds"
+    "|Negative acknowledgements|Producers|Reads|Sealed segments|Seconds|Segments|Splits"
+    "|Subscriptions|Syncs|Times|Topics|Transactions|1 while|Always 1"
 )
 
 

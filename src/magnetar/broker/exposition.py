@@ -29,7 +29,7 @@ from magnetar.broker.stats import topic_stats
 from magnetar.broker.transaction.service import TransactionService
 from magnetar.ledger.store import LedgerStore
 from magnetar.rules.transaction.coordinator import LATENCIES_MS
-from magnetar.rules.transaction.pending_ack import EndCounts
+from magnetar.rules.transaction.pending_ack import AckCounts
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.metric import MetricKind, MetricText, format_labels
 from magnetar.runtime.task import yield_to_loop
@@ -281,6 +281,8 @@ def _write_transactions(
 ) -> None:
     open_bytes = sum(each.buffer.open_bytes for each in topics if isinstance(each, PersistentTopic))
     text.add("magnetar_transaction_open_bytes", format_labels(at), open_bytes)
+    for batches in transactions.batches:
+        batches.write(text, at)
     for number, live in sorted(transactions.coordinators.items()):
         labels = format_labels({**at, "coordinator_id": str(number)})
         counters, counter = live.counters, MetricKind.COUNTER
@@ -306,7 +308,8 @@ def _write_acknowledgements(
     """Transactions that ended, by the subscriptions on which they acknowledged; an outcome that
     cannot be applied is tried again, so that none is counted as failed.
     """
-    sums: dict[str, EndCounts] = defaultdict(EndCounts)
+    sums: dict[str, AckCounts] = defaultdict(AckCounts)
+    latencies: dict[str, AckCounts] = defaultdict(AckCounts)
     for topic in topics:
         if not isinstance(topic, PersistentTopic):
             continue
@@ -317,10 +320,16 @@ def _write_acknowledgements(
             found = sums[format_labels({**own, "status": "succeed"})]
             found.committed += pending.counts.committed
             found.aborted += pending.counts.aborted
+            taken = latencies[format_labels(own)]
+            taken.durable += pending.counts.durable
+            taken.durable_us += pending.counts.durable_us
     for labels, counts in sums.items():
         counter = MetricKind.COUNTER
         text.add("pulsar_txn_tp_committed_count_total", labels, counts.committed, kind=counter)
         text.add("pulsar_txn_tp_aborted_count_total", labels, counts.aborted, kind=counter)
+    for labels, taken in latencies.items():
+        name = "pulsar_txn_tp_commit_latency"
+        text.add_summary(name, labels, taken.durable_us, taken.durable)
 
 
 def _write_process(text: MetricText, started_ms: int, at: Mapping[str, str]) -> None:

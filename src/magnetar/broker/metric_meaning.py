@@ -108,7 +108,24 @@ MEANINGS: Final[Mapping[str, str]] = {
     "pulsar_txn_tb_client_commit_latency": "Nanoseconds that topics took to apply a commit",
     "pulsar_txn_tb_client_abort_latency": "Nanoseconds that topics took to apply an abort",
     "pulsar_txn_tp_committed_count_total": "Commits, by subscription that they acknowledged on",
+    "pulsar_txn_tp_commit_latency": "Microseconds that commits took to be durable, by subscription",
     "pulsar_txn_tp_aborted_count_total": "Aborts, by subscription that they acknowledged on",
+    **{
+        f"pulsar_txn_{kind}_bufferedwriter_{name}": meaning.format(whose)
+        for kind, whose in (("tc", "coordinators"), ("pending_ack_store", "topics"))
+        for name, meaning in (
+            ("batch_records", "Entries in the journals of {}, by their records"),
+            ("batch_size_bytes", "Entries in the journals of {}, by their bytes"),
+            (
+                "batch_oldest_record_delay_seconds",
+                "Entries in the journals of {}, by how long the first record waited for a commit",
+            ),
+            (
+                "flush_trigger_max_records_total",
+                "Entries in the journals of {} that left before the commit because they were full",
+            ),
+        )
+    },
     **{
         f"pulsar_txn_execution_latency_le_{limit}": (
             "Transactions by the time from their begin to the decision, up to so many ms"

@@ -53,6 +53,15 @@ _JOIN_WITHIN_S: Final = 20.0
 later."""
 
 
+class QuietParticipant(Protocol):
+    """A topic that has nothing of a transaction on its way."""
+
+    def end_quiet(self, id_: TransactionId, *, is_commit: bool) -> Awaitable[None] | None:
+        """Readers see the outcome when this returns; what is returned is done when it is durable
+        there.
+        """
+
+
 class Participants(Protocol):
     """The topics that take part in transactions, wherever they are served."""
 
@@ -66,12 +75,13 @@ class Participants(Protocol):
     ) -> None:
         """A transaction is about to write to a topic, or to acknowledge on its subscriptions."""
 
+    def find_quiet(self, topic: str, id_: TransactionId) -> QuietParticipant | None:
+        """A topic that is served here and can be given the outcome without waiting."""
+
     async def end(
         self, topic: str, id_: TransactionId, *, is_commit: bool
     ) -> Awaitable[None] | None:
-        """Readers see the outcome when this returns; what is returned is done when it is durable
-        there.
-        """
+        """As `end_quiet`, wherever the topic is served."""
 
 
 @dataclass(slots=True)
@@ -101,21 +111,14 @@ class Counters:
         self.aborts: Final = Applied()
         self.latencies: Final = [0] * (len(LATENCIES_MS) + 1)
 
+    def applied(self, *, is_commit: bool) -> Applied:
+        return self.commits if is_commit else self.aborts
+
     def count_ended(self, is_commit: bool, duration_ms: int) -> None:
         self.committed += is_commit
         self.aborted += not is_commit
         at = sum(limit < duration_ms for limit in LATENCIES_MS)
         self.latencies[at] += 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    """An outcome on its way."""
-
-    stored: asyncio.Future[None]
-    """Done when nothing can change it any more."""
-    applied: asyncio.Future[None]
-    """Done when readers see it everywhere."""
 
 
 class LiveCoordinator:
@@ -145,10 +148,14 @@ class LiveCoordinator:
         self._timer_at_ms = 0
         self._reserving: asyncio.Future[None] | None = None
         """Numbers that are reserved, and not durably yet."""
-        self.endings: Final[dict[int, _Ending]] = {}
-        """Outcomes that some participant does not have yet."""
+        self.endings: Final[dict[int, asyncio.Future[None]]] = {}
+        """Outcomes that some participant does not have yet; done when clients can be answered:
+        readers see it everywhere, or it takes long and nothing can change it any more.
+        """
         self._later: list[CoordinatorRecord] = []
         """Applied, and not written yet."""
+        self._is_later_due = False
+        """Whether a timer is set to write those."""
         self.is_closed = False
 
     @classmethod
@@ -186,7 +193,7 @@ class LiveCoordinator:
             else:
                 stored = asyncio.get_running_loop().create_future()
                 stored.set_result(None)
-                coordinator._tell(each.id, stored)
+                coordinator._deliver(each.id, stored)
         return coordinator
 
     # ------------------------------------------------------------------ steps
@@ -276,15 +283,10 @@ class LiveCoordinator:
             stored = self._write(decided)
             duration_ms = decided.at_ms - self.state.find(id_).started_ms
             self.counters.count_ended(is_commit, duration_ms)
-            self._tell(id_, stored)
-        ending = self.endings.get(id_.least)
-        if ending is None:
-            return
-        try:
-            async with self._clock.timeout(_ANSWER_WITHIN_S):
-                await asyncio.shield(ending.applied)
-        except TimeoutError:  # a participant cannot be reached; it gets the outcome when it can
-            await self._until_stored(asyncio.shield(ending.stored))
+            self._deliver(id_, stored)
+        answered = self.endings.get(id_.least)
+        if answered is not None:
+            await asyncio.shield(answered)
 
     async def find_outcome(self, id_: TransactionId, topic: str) -> bool | None:
         """What has become of a transaction that a topic has open; None: the topic gets its outcome
@@ -316,11 +318,13 @@ class LiveCoordinator:
         """
         for record in records:
             self.state.apply(record)
-        if not self._later:
-            self._clock.call_later(_LATER_S, self._write_left)
         self._later += records
+        if not self._is_later_due:
+            self._is_later_due = True
+            self._clock.call_later(_LATER_S, self._write_left)
 
     def _write_left(self) -> None:
+        self._is_later_due = False
         if self._later and self.journal.failure is None:
             self._write()
 
@@ -345,38 +349,47 @@ class LiveCoordinator:
 
     # ------------------------------------------------------------------ outcomes
 
-    def _tell(self, id_: TransactionId, stored: asyncio.Future[None]) -> None:
-        applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        ending = self.endings[id_.least] = _Ending(stored, applied)
-        self._tasks.start(self._tell_all(id_, ending), name=f"end {id_}")
+    def _deliver(self, id_: TransactionId, stored: asyncio.Future[None]) -> None:
+        answered = self.endings[id_.least] = asyncio.get_running_loop().create_future()
+        self._tasks.start(self._deliver_outcome(id_, stored, answered), name=f"end {id_}")
 
-    async def _tell_all(self, id_: TransactionId, ending: _Ending) -> None:
+    async def _deliver_outcome(
+        self, id_: TransactionId, stored: asyncio.Future[None], answered: asyncio.Future[None]
+    ) -> None:
         try:
-            await self._until_stored(asyncio.shield(ending.stored))
+            await self._until_stored(stored)
         except CoordinatorNotFound:
             return  # the next owner of the journal knows whether it was decided
         transaction = self.state.find(id_)
-        notifications = [self._tell_one(each, transaction) for each in transaction.participants]
-        durable = await _all(notifications)
-        if not ending.applied.done():
-            ending.applied.set_result(None)
-        again = [
-            topic
-            for topic, waiting in zip(transaction.participants, durable, strict=True)
-            if waiting is not None and not await _succeeds(waiting)
-        ]
-        for topic in again:  # it was closed before that was durable, and is loaded by the next try
-            waiting = await self._tell_one(topic, transaction)
+        is_commit, started_s = transaction.status.is_commit, self._clock.monotonic()
+        applied = self.counters.applied(is_commit=is_commit)
+        durable: dict[str, Awaitable[None] | None] = {}
+        late: list[str] = []
+        for topic in transaction.participants:
+            quiet = self._participants.find_quiet(topic, id_)
+            if quiet is None:
+                late.append(topic)
+            else:
+                durable[topic] = quiet.end_quiet(id_, is_commit=is_commit)
+                applied.add(self._clock.monotonic() - started_s)
+        if late:
+            timer = self._clock.call_later(_ANSWER_WITHIN_S, _resolve, answered)
+            ended = await _all([self._deliver_to(each, transaction) for each in late])
+            timer.cancel()
+            durable.update(zip(late, ended, strict=True))
+        _resolve(answered)
+        for topic, waiting in durable.items():
+            # It was closed before that was durable, and is loaded by the next try.
             while waiting is not None and not await _succeeds(waiting):
-                waiting = await self._tell_one(topic, transaction)
-        # A crash that takes this lets the next owner tell the outcome again, which changes nothing.
+                waiting = await self._deliver_to(topic, transaction)
+        # A crash that takes this lets the next owner deliver it again, which changes nothing.
         self._write_later(self.state.plan_finish(id_, now_ms=self._clock.now_ms()))
         self.endings.pop(id_.least, None)
 
-    async def _tell_one(self, topic: str, transaction: Transaction) -> Awaitable[None] | None:
+    async def _deliver_to(self, topic: str, transaction: Transaction) -> Awaitable[None] | None:
         backoff = Backoff(0.05, 5.0, self._clock.chance)
         is_commit = transaction.status.is_commit
-        applied = self.counters.commits if is_commit else self.counters.aborts
+        applied = self.counters.applied(is_commit=is_commit)
         started_s = self._clock.monotonic()
         while True:
             try:
@@ -451,10 +464,10 @@ class LiveCoordinator:
     def stop(self) -> None:
         """Serve nothing more: another owner has the journal, or it cannot be written."""
         self.is_closed = True
-        for ending in self.endings.values():
-            if not ending.applied.done():
-                ending.applied.set_exception(self._closed())
-                ending.applied.exception()  # retrieved, though no caller may wait
+        for answered in self.endings.values():
+            if not answered.done():
+                answered.set_exception(self._closed())
+                answered.exception()  # retrieved, though no caller may wait
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -469,6 +482,11 @@ class LiveCoordinator:
 async def _all(waiting: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """As `gather`; one alone needs no task of its own."""
     return [await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting)
+
+
+def _resolve(answered: asyncio.Future[None]) -> None:
+    if not answered.done():
+        answered.set_result(None)
 
 
 async def _succeeds(waiting: Awaitable[None]) -> bool:

@@ -58,6 +58,12 @@ class ParticipantDirectory:
         for subscription in subscriptions or ():
             await participant.join_acks(id_, subscription, deadline_ms)
 
+    def find_quiet(self, topic: str, id_: TransactionId) -> Participant | None:
+        found = self._catalog.find(parse_stored_topic(topic))
+        if not isinstance(found, PersistentTopic) or found.closed or not found.buffer.is_quiet(id_):
+            return None
+        return found.transactions if isinstance(found.transactions, Participant) else None
+
     async def end(
         self, topic: str, id_: TransactionId, *, is_commit: bool
     ) -> Awaitable[None] | None:

@@ -1,7 +1,8 @@
 """A journal: the records of one coordinator or one participating topic, in a log of its own.
 
 An owner changes its state and appends the record in the same step, and answers its clients when
-the record is durable. A write that fails ends the journal: the owner is loaded again from what is
+the record is durable. What is appended until the next commit of the ledger store leaves as one
+entry. A write that fails ends the journal: the owner is loaded again from what is
 stored. A snapshot is the records that lead to the present state; what stood before it is deleted.
 """
 
@@ -14,6 +15,7 @@ from functools import partial
 from typing import Final
 
 from magnetar.broker.log_record import MetadataLogRecords
+from magnetar.broker.transaction.batch import Batches
 from magnetar.errors import BrokerError, TopicFenced
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.flight import PlainRun
@@ -43,12 +45,13 @@ _READ_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Journals:
-    """What all journals of a broker share."""
+    """What all journals of a broker share that are of one kind."""
 
     clock: Clock
     ledgers: LedgerStore
     store: MetadataStore
     pace: CursorPace
+    batches: Batches
 
     async def open(self, name: str, term: Term) -> tuple[Journal, list[Record]]:
         """The journal, made when there is none, and the records that lead to the state."""
@@ -65,7 +68,7 @@ class Journals:
         )
         await log.open()
         await log.cursors.open(_CURSOR, start=EARLIEST)
-        journal = Journal(log)
+        journal = Journal(log, self.clock, self.batches)
         return journal, await journal.read()
 
     async def exists(self, name: str) -> bool:
@@ -73,8 +76,10 @@ class Journals:
 
 
 class Journal:
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, clock: Clock, batches: Batches) -> None:
         self.log: Final = log
+        self._clock = clock
+        self._batches = batches
         self.failure: BrokerError | None = None
         self.failed: Final[list[Callable[[], None]]] = []
         """Called once, when a write failed or another owner has the journal."""
@@ -82,6 +87,12 @@ class Journal:
         self._written_bytes = 0
         self._snapshot_bytes = 0
         self._is_snapshotting = False
+        self._gathered: list[Record] = []
+        """Appended since the last commit."""
+        self._answers: list[asyncio.Future[None]] = []
+        """One for each append of those."""
+        self._gathered_s = 0.0
+        """When the first of them was appended."""
         self.entries_appended = 0
         log.record.fenced.append(
             lambda: self._fail(TopicFenced(f"the journal {log.name} has another owner"))
@@ -110,32 +121,47 @@ class Journal:
 
     def append(self, *records: Record) -> asyncio.Future[None]:
         """Records that are stored together; done when they are durable. It need not be awaited."""
-        return self._append([encode_records(records)])
-
-    def _append(self, entries: list[bytes]) -> asyncio.Future[None]:
         answer: asyncio.Future[None] = self._loop.create_future()
         if self.failure is not None:
-            answer.set_exception(self.failure)
-            answer.exception()
+            _answer(answer, self.failure)
             return answer
-        run = PlainRun(entries, [1] * len(entries), partial(self._on_answer, answer))
+        if len(self._gathered) + len(records) > _RECORDS_AN_ENTRY:
+            self._batches.full += 1
+            self._leave()
+        if not self._answers:
+            self._gathered_s = self._clock.monotonic()
+            self.log.store.commit_soon(self._leave)
+        self._gathered += records
+        self._answers.append(answer)
+        return answer
+
+    def _leave(self) -> None:
+        """Store what is gathered, with the commit that is about to leave."""
+        if not self._answers:
+            return
+        records, self._gathered = self._gathered, []
+        answers, self._answers = self._answers, []
+        entry = encode_records(records)
+        self._batches.observe(len(records), len(entry), self._clock.monotonic() - self._gathered_s)
+        self._store([entry], answers)
+        self.log.flights.send()
+
+    def _store(self, entries: list[bytes], answers: list[asyncio.Future[None]]) -> None:
+        run = PlainRun(entries, [1] * len(entries), partial(self._on_answer, answers))
         self._written_bytes += run.size
         self.entries_appended += len(entries)
         self.log.flights.append(run)
-        return answer
 
     def _on_answer(
-        self, answer: asyncio.Future[None], first: Position | None, error: BrokerError | None
+        self,
+        answers: list[asyncio.Future[None]],
+        first: Position | None,
+        error: BrokerError | None,
     ) -> None:
         if error is not None:
             self._fail(error)
-        if answer.done():
-            return  # the caller was cancelled
-        if error is None:
-            answer.set_result(None)
-        else:
-            answer.set_exception(error)
-            answer.exception()  # retrieved, though no caller may wait
+        for answer in answers:
+            _answer(answer, error)
 
     def _fail(self, error: BrokerError) -> None:
         if self.failure is None:
@@ -143,6 +169,10 @@ class Journal:
             _log.warning("journal failed", journal=self.log.name, reason=error.sentence)
             for call in self.failed:
                 call()
+            # What was gathered behind a refused entry must not be stored without that.
+            answers, self._answers, self._gathered = self._answers, [], []
+            for answer in answers:
+                _answer(answer, error)
 
     # ------------------------------------------------------------------ snapshots
 
@@ -158,10 +188,13 @@ class Journal:
         self._is_snapshotting = True
         try:
             await self.log.roll()
+            self._leave()
             entries = [encode_records(some) for some in _cut(records())]
             size = sum(map(len, entries))
             start = self.log.sequence.end_position
-            await self._append(entries)
+            stored: asyncio.Future[None] = self._loop.create_future()
+            self._store(entries, [stored])
+            await stored
             self._snapshot_bytes, self._written_bytes = size, 0
             cursor = self.log.cursors[_CURSOR]
             cursor.acknowledge_through(self.log.sequence.previous_position(start))
@@ -172,13 +205,25 @@ class Journal:
             self._is_snapshotting = False
 
     async def close(self) -> None:
+        self._leave()
         try:
             await self.log.close()
         except BrokerError as failure:
             _log.warning("journal not closed", journal=self.log.name, reason=failure.sentence)
 
     async def delete(self) -> None:
+        self._leave()
         await self.log.delete()
+
+
+def _answer(answer: asyncio.Future[None], error: BrokerError | None) -> None:
+    if answer.done():
+        return  # the caller was cancelled
+    if error is None:
+        answer.set_result(None)
+    else:
+        answer.set_exception(error)
+        answer.exception()  # retrieved, though no caller may wait
 
 
 def _cut(records: Iterable[Record]) -> Iterator[list[Record]]:

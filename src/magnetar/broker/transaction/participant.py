@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from magnetar.broker.consumer import Consumer
@@ -37,6 +38,8 @@ from magnetar.model.stored_log import LogInfo
 from magnetar.model.transaction import Dropped, Ended, Hidden, Range, Record, TransactionId
 from magnetar.rules.foreign import is_foreign
 from magnetar.rules.transaction.buffer import CallerBytes
+from magnetar.rules.transaction.pending_ack import PendingAcks
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
 from magnetar.wire.command import CommandAck, CommandAckResponse, ServerError, make_command
 from magnetar.wire.entry import stamp_transaction
@@ -312,20 +315,33 @@ class Participant:
         return found
 
     async def end(self, id_: TransactionId, *, is_commit: bool) -> Awaitable[None] | None:
+        """As `end_quiet`; take nothing more, and wait first for what is on its way to the log."""
+        if self._buffer.is_open(id_) and not self._buffer.is_quiet(id_):
+            if id_ in self._ending:  # the coordinator asks again: the first one will deliver it
+                raise TopicFenced(f"Transaction {id_} is being ended on {self._topic.name}")
+            self._ending[id_] = asyncio.get_running_loop().create_future()
+            try:
+                writes = self._buffer.open[id_]
+                if writes.in_flight:
+                    await self._ending[id_]
+                if writes.is_uncertain:
+                    await find_lost(self._topic.log, self._buffer, id_)
+            finally:
+                del self._ending[id_]
+        return self.end_quiet(id_, is_commit=is_commit)
+
+    def end_quiet(self, id_: TransactionId, *, is_commit: bool) -> Awaitable[None] | None:
         """Apply the outcome; readers see it when this returns. What is returned is done when that
         is durable; None: it is durable, or there is nothing to end.
         """
         if not self._buffer.is_open(id_):
             return self._storing.get(id_)
         assert self.journal is not None, "it has joined"
-        if id_ in self._ending:  # the coordinator asks again: the first one will tell it
-            raise TopicFenced(f"Transaction {id_} is being ended on {self._topic.name}")
-        await self._quiet(id_)
         if id_ in self._buffer.open:
             self._caller_bytes.count_out((self._buffer.open[id_],))
         ranges = self._buffer.end(id_, is_commit=is_commit)
-        del self._ending[id_]
         self._topic.host.activity.of(self._topic.name.namespace).count += 1
+        committed = self._buffer.pending_of(id_) if is_commit else ()
         moved = self._end_acks(id_, is_commit=is_commit)
         if ranges and not is_commit:
             for subscription in self._topic.subscriptions.values():
@@ -347,20 +363,10 @@ class Participant:
             self._snapshot_if_due(self.journal)
         self._storing[id_] = stored
         stored.add_done_callback(lambda _: self._storing.pop(id_, None))
+        if committed:
+            clock = self._topic.host.clock
+            stored.add_done_callback(partial(_count_durable, committed, clock, clock.monotonic()))
         return stored
-
-    async def _quiet(self, id_: TransactionId) -> None:
-        """Take nothing more of a transaction, and wait for what is on its way to the log."""
-        self._ending[id_] = asyncio.get_running_loop().create_future()
-        try:
-            writes = self._buffer.open.get(id_)
-            if writes is not None and writes.in_flight:
-                await self._ending[id_]
-            if writes is not None and writes.is_uncertain:
-                await find_lost(self._topic.log, self._buffer, id_)
-        except BaseException:
-            self._ending.pop(id_, None)
-            raise
 
     def _end_acks(self, id_: TransactionId, *, is_commit: bool) -> list[Cursor]:
         """Return the cursors that have moved."""
@@ -447,6 +453,14 @@ def _state_of_rest(left: Sequence[Record]) -> str | None:
 def _skip(cursor: Cursor, ranges: Sequence[Range]) -> None:
     for each in ranges:
         cursor.acknowledge_entries(each.ledger_id, list(range(each.first, each.last + 1)))
+
+
+def _count_durable(
+    committed: Sequence[PendingAcks], clock: Clock, started_s: float, stored: asyncio.Future[None]
+) -> None:
+    if _failure_of(stored) is None:
+        for each in committed:
+            each.counts.add_durable(clock.monotonic() - started_s)
 
 
 def _failure_of(stored: asyncio.Future[None]) -> BrokerError | None:

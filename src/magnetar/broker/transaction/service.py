@@ -13,6 +13,7 @@ from magnetar.broker.ownership import Owner
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.resource import PartitionedTopics
 from magnetar.broker.transaction.adoption import adopt
+from magnetar.broker.transaction.batch import Batches
 from magnetar.broker.transaction.coordination import LocalCoordination
 from magnetar.broker.transaction.coordinator import LiveCoordinator
 from magnetar.broker.transaction.directory import ParticipantDirectory
@@ -33,6 +34,7 @@ from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.limit import Limits
 from magnetar.model.log_path import coordinator_journal
+from magnetar.model.name import TopicName
 from magnetar.model.transaction import ASSIGN_TOPIC
 from magnetar.rules.system import SYSTEM_TENANT, is_system_topic
 from magnetar.rules.transaction.buffer import CallerBytes
@@ -72,7 +74,14 @@ class TransactionService:
         self._limits = limits
         self._clock = clock
         self._tasks = tasks
-        self._journals = Journals(clock, ledgers, store, CursorPace(clock))
+        pace = CursorPace(clock)
+        self.batches: Final = (
+            Batches("pulsar_txn_tc_bufferedwriter"),
+            Batches("pulsar_txn_pending_ack_store_bufferedwriter"),
+        )
+        self._journals, self._topic_journals = (
+            Journals(clock, ledgers, store, pace, each) for each in self.batches
+        )
         self._caller_bytes = CallerBytes()
         self.participants: Final = ParticipantDirectory(catalog, calls)
         self._coordination: OwnerPort[Coordination] = OwnerPort(
@@ -82,6 +91,10 @@ class TransactionService:
         """Those that run here."""
         self.assignment_feed: Final = AssignmentFeed(self.count, self.assignments)
         self._loading = KeyedLock()
+        self._is_resumed = False
+        """Whether every coordinator that is this broker's to run was found; where brokers share
+        them, that changes.
+        """
 
     @property
     def is_enabled(self) -> bool:
@@ -113,7 +126,7 @@ class TransactionService:
         is_needed = needs_journal(topic.log.record.properties)
         if not self.is_enabled and not is_needed and adopted is None:
             return None
-        participant = await Participant.open(topic, self._journals, self._caller_bytes)
+        participant = await Participant.open(topic, self._topic_journals, self._caller_bytes)
         if adopted is not None:
             await participant.adopt(adopted)
         if participant.open_ids and not self.is_enabled:
@@ -203,13 +216,16 @@ class TransactionService:
 
     async def resume(self) -> None:
         """Run the coordinators that have anything to go on with, and are this broker's."""
+        is_resumed = True
         for number in range(await self.count()):
             try:
                 owner = await self._ownership.owner_of(ASSIGN_TOPIC.partition(number))
                 if owner.is_self and await self._journals.exists(coordinator_journal(number)):
                     await self.coordinator(number)
             except BrokerError as failure:
+                is_resumed = False
                 _log.warning("coordinator not run", number=number, reason=failure.sentence)
+        self._is_resumed = is_resumed
 
     # ------------------------------------------------------------------ rounds
 
@@ -224,27 +240,28 @@ class TransactionService:
                 continue
             if live.is_closed or not owner.is_self:
                 del self.coordinators[number]
+                self._is_resumed = False
                 await live.close()
-        await self.resume()
+        if self._ownership.is_shared or not self._is_resumed:
+            await self.resume()
         for topic in list(self._catalog.topics.values()):
-            if isinstance(topic, PersistentTopic) and isinstance(topic.transactions, Participant):
-                await self._end_lost(topic, topic.transactions)
+            participant = topic.transactions if isinstance(topic, PersistentTopic) else None
+            if isinstance(participant, Participant) and participant.journal is not None:
+                await self._end_lost(topic.name, participant)
 
-    async def _end_lost(self, topic: PersistentTopic, participant: Participant) -> None:
+    async def _end_lost(self, topic: TopicName, participant: Participant) -> None:
         """End what its coordinator does not know, or not as spanning this topic: a crash came
         between the two notes of its joining.
         """
-        if participant.journal is None:
-            return
         limit_ms = self._clock.now_ms() - _LOST_AFTER_MS
         for id_, deadline_ms in list(participant.open_ids.items()):
             if deadline_ms > limit_ms:
                 continue
-            name = topic.name.full
             try:
-                is_commit = await self.reach(id_.most, is_relayed=True).find(id_, name)
+                finding = self.reach(id_.most, is_relayed=True).find(id_, topic.full)
+                is_commit = await finding
                 if is_commit is not None:
-                    _log.warning("transaction lost", transaction=str(id_), topic=name)
+                    _log.warning("transaction lost", transaction=str(id_), topic=topic.full)
                     await participant.end(id_, is_commit=is_commit)
             except BrokerError as failure:  # asked again in the next round
                 _log.info("outcome not known", transaction=str(id_), reason=failure.sentence)

@@ -7,7 +7,7 @@ log is kept. Aborted entries are known by their positions.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -18,7 +18,9 @@ from magnetar.model.transaction import Hidden, Range, TransactionId, Writing
 from magnetar.rules.transaction.pending_ack import EndCounts, PendingAcks
 
 ENDED_MAX: Final = 1000
-"""Ended transactions that are remembered to tell them from unknown ones."""
+"""Ended transactions that are remembered to tell them from unknown ones. Neither may write or
+acknowledge; what was aborted is kept apart, for as long as its ledgers are.
+"""
 _FIRSTS_LEFT: Final = 64
 """Beginnings of ended transactions that are kept among those of the open ones, besides as many."""
 
@@ -107,9 +109,18 @@ class TransactionBuffer:
         """Whether any transaction has written here, as far back as is known."""
         self.counts: Final = EndCounts()
 
+    def pending_of(self, id_: TransactionId) -> Sequence[PendingAcks]:
+        """Of the subscriptions that an open transaction acknowledges on."""
+        return [each for each in self.pending.values() if id_ in each.joined]
+
     def is_open(self, id_: TransactionId) -> bool:
         """Whether a transaction may have written or acknowledged here, and has not ended."""
         return id_ in self.open or any(id_ in each.joined for each in self.pending.values())
+
+    def is_quiet(self, id_: TransactionId) -> bool:
+        """Whether nothing of a transaction is on its way to the log or uncertain to be there."""
+        writes = self.open.get(id_)
+        return writes is None or not (writes.in_flight or writes.is_uncertain)
 
     @property
     def open_bytes(self) -> int:

@@ -32,7 +32,9 @@ from magnetar.model.transaction import (
 RESERVED_AT_ONCE: Final = 1000
 """Numbers that one record reserves. A restart skips those that were not given out."""
 ENDED_MAX: Final = 100_000
-"""Outcomes that are kept for clients that ask again, however many transactions there are."""
+"""Outcomes that are kept for clients that ask again, however many transactions there are. Topics
+need none of them: a transaction is not over before each that it spans has made its outcome durable.
+"""
 
 CLIENT: Final = "client"
 """The cause of an outcome that a client asked for."""

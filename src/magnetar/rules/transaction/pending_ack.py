@@ -48,9 +48,23 @@ class EndCounts:
         self.aborted += not is_commit
 
 
+@dataclass(slots=True)
+class AckCounts(EndCounts):
+    """The same of those that acknowledged on a subscription."""
+
+    durable: int = 0
+    """Commits whose acknowledgements are durable."""
+    durable_us: int = 0
+    """How long those took, together."""
+
+    def add_durable(self, seconds: float) -> None:
+        self.durable += 1
+        self.durable_us += round(seconds * 1e6)
+
+
 class PendingAcks:
     def __init__(self) -> None:
-        self.counts: Final = EndCounts()
+        self.counts: Final = AckCounts()
         self.joined: Final[dict[TransactionId, Held]] = {}
         self._acked: Final[dict[Position, int]] = {}
         """Of each entry that some transaction acknowledges: the bits of the messages, or all."""

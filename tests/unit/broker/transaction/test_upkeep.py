@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from asyncio import gather
+
 import pytest
 
 from magnetar.broker.exposition import render_metrics
@@ -447,6 +449,25 @@ def test_acknowledgements_of_every_kind_are_held_over_a_load(is_commit: bool) ->
     run_enabled(body)
 
 
+def test_a_coordinator_whose_journal_failed_is_run_again_unasked() -> None:
+    async def body(place: Place) -> None:
+        client = await attach(place)
+        id_ = await client.begin()
+        assert await client.add_topic(id_) is None
+        transactions = place.service.transactions
+        failed = transactions.coordinators[0]
+        failed.journal.log.record.fence()
+        await until(lambda: failed.is_closed)
+        await transactions.look_round()
+        again = transactions.coordinators[0]
+        assert again is not failed and not again.is_closed
+        assert again.state.find(id_).topics
+        await transactions.look_round()
+        assert transactions.coordinators[0] is again
+
+    run_enabled(body)
+
+
 # ---------------------------------------------------------------------- limits and metrics
 
 
@@ -571,10 +592,60 @@ def test_metrics_count_transactions_by_the_subscriptions_on_which_they_acknowled
         labels = f'cluster="standalone",namespace="shop/eu",topic="{TOPIC}",subscription="s"'
         for name in ("committed", "aborted"):
             assert f'pulsar_txn_tp_{name}_count_total{{{labels},status="succeed"}} 1' in text
+        assert f"pulsar_txn_tp_commit_latency_count{{{labels}}} 1" in text, "of the commit alone"
+        assert f"pulsar_txn_tp_commit_latency_sum{{{labels}}} 0" in text, "on virtual time"
         assert (
             'pulsar_txn_tb_client_pending_requests{cluster="standalone",coordinator_id="0"} 0'
             in text
         )
+
+    run_enabled(body)
+
+
+def test_records_of_one_turn_leave_as_one_entry_and_metrics_tell() -> None:
+    async def body(place: Place) -> None:
+        client = await attach(place)
+        await transact(client, "first", is_commit=True)  # the journals are there from now on
+        coordinator = place.service.transactions.coordinators[0]
+        part, state = await participant(place), coordinator.state
+        await until(lambda: not state.transactions)
+        assert part.journal is not None
+        before = coordinator.journal.entries_appended, part.journal.entries_appended
+        ids = [await client.begin() for _ in range(20)]
+        name = (await place.topic(TOPIC)).name.full
+        await gather(*(coordinator.join(each, [name], []) for each in ids))
+        after = coordinator.journal.entries_appended, part.journal.entries_appended
+        assert after == (before[0] + 1, before[1] + 1)
+        text = await render_metrics(place.service)
+        for kind in ("tc", "pending_ack_store"):
+            found = f"pulsar_txn_{kind}_bufferedwriter_batch_records_bucket"
+            at_most = {
+                line.partition('le="')[2].partition('"')[0]: int(line.rpartition(" ")[2])
+                for line in text.splitlines()
+                if line.startswith(found)
+            }
+            # The coordinator's begins leave with the first join.
+            assert at_most["50"] - at_most["10"] == 1, kind
+            full = f"pulsar_txn_{kind}_bufferedwriter_flush_trigger_max_records_total"
+            assert any(line.startswith(full) and line.endswith(" 0") for line in text.splitlines())
+
+    run_enabled(body)
+
+
+def test_an_entry_that_is_full_leaves_before_the_commit_and_nothing_is_lost() -> None:
+    async def body(place: Place) -> None:
+        client = await attach(place)
+        await transact(client, "first", is_commit=True)
+        coordinator = place.service.transactions.coordinators[0]
+        name = (await place.topic(TOPIC)).name.full
+        ids = [await client.begin() for _ in range(600)]
+        written = coordinator.journal.entries_appended
+        await gather(*(coordinator.join(each, [name], []) for each in ids))
+        assert coordinator.journal.entries_appended - written > 1
+        await coordinator.close()
+        again = await place.service.transactions.coordinator(0)
+        assert again is not coordinator
+        assert all(again.state.transactions[each.least].topics == (name,) for each in ids)
 
     run_enabled(body)
 
