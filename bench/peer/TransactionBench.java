@@ -13,19 +13,22 @@ public class TransactionBench {
       for (int i = 0; i < topics; i++) ps.add(c.newProducer().topic(base + "-" + i).enableBatching(false).maxPendingMessages(50_000).sendTimeout(0, TimeUnit.SECONDS).create());
       LongAdder done = new LongAdder(), failed = new LongAdder(); org.HdrHistogram.Recorder commits = new org.HdrHistogram.Recorder(120_000_000L, 3);
       Semaphore places = new Semaphore(inFlight);
-      long warm = System.nanoTime() + 5_000_000_000L, end = warm + (long) (secs * 1e9), began = 0, before = 0; boolean counting = false;
+      long warm = System.nanoTime() + 5_000_000_000L, end = warm + (long) (secs * 1e9), began = 0, before = 0, used = 0; boolean counting = false;
       while (System.nanoTime() < end) {
-        if (!counting && System.nanoTime() > warm) { counting = true; began = System.nanoTime(); before = done.sum(); commits.reset(); }
+        if (!counting && System.nanoTime() > warm) { counting = true; began = System.nanoTime(); before = done.sum(); used = cpu(); commits.reset(); }
         places.acquire();
         run(c, ps, messages, commits).whenComplete((nothing, error) -> { places.release(); (error == null ? done : failed).increment(); });
       }
-      long stop = System.nanoTime(), got = done.sum() - before;
+      long stop = System.nanoTime(), got = done.sum() - before, spent = cpu() - used;
       places.acquire(inFlight);
       var h = commits.getIntervalHistogram();
-      System.out.printf(Locale.ROOT, "{\"measure\":\"java-transactions\",\"size\":%d,\"messages\":%d,\"topics\":%d,\"in_flight\":%d,\"transactions\":%d,\"failed\":%d,\"transactions_per_s\":%.1f,\"commit_p50_ms\":%.2f,\"commit_p99_ms\":%.2f}%n",
-          size, messages, topics, inFlight, got, failed.sum(), got / ((stop - began) / 1e9), h.getValueAtPercentile(50) / 1000.0, h.getValueAtPercentile(99) / 1000.0);
+      System.out.printf(Locale.ROOT, "{\"measure\":\"java-transactions\",\"size\":%d,\"messages\":%d,\"topics\":%d,\"in_flight\":%d,\"transactions\":%d,\"all\":%d,\"failed\":%d,\"transactions_per_s\":%.1f,\"commit_p50_ms\":%.2f,\"commit_p99_ms\":%.2f,\"client_ms\":%.3f}%n",
+          size, messages, topics, inFlight, got, done.sum(), failed.sum(), got / ((stop - began) / 1e9), h.getValueAtPercentile(50) / 1000.0, h.getValueAtPercentile(99) / 1000.0, spent / 1e6 / got);
     }
   }
+
+  /** Nanoseconds of the processor that this process has used. */
+  static long cpu() { return ((com.sun.management.OperatingSystemMXBean) java.lang.management.ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime(); }
 
   /** Commit is measured from the last receipt to its answer. */
   static CompletableFuture<Void> run(PulsarClient c, List<Producer<byte[]>> ps, int messages, org.HdrHistogram.Recorder commits) {
