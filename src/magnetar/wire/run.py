@@ -30,8 +30,7 @@ _CHECKSUM_MAGIC: Final = 0x0E01
 _MAGIC: Final = b"\x0e\x01"
 _SEND_OPENING: Final = b"\x08\x06\x32"
 _HEAD_END: Final = 15
-"""Where the head of a frame ends if its producer id takes one byte; the sequence id begins there.
-"""
+"""Where the head of a frame ends if its producer id takes one byte, and the sequence id begins."""
 _HEAD_BYTES: Final = _HEAD_END - 4
 _HEADS_MAX: Final = 4096
 """How many are remembered: a producer has one for each length of its sequence ids."""
@@ -149,7 +148,7 @@ class _Gathering:
     holds for the others.
     """
 
-    __slots__ = ("heads", "items", "rare", "runs", "transacted")
+    __slots__ = ("heads", "items", "rare", "runs", "transacted", "transacted_heads")
 
     def __init__(self) -> None:
         self.items: list[Item] = []
@@ -162,10 +161,12 @@ class _Gathering:
         """Entries that are batches: run, index, highest sequence id, number of messages."""
         self.transacted: dict[int, SendRun] = {}
         """The last run of each producer that is of a transaction."""
+        self.transacted_heads: set[bytes] = set()
 
     def recognize(self, head: bytes) -> tuple[SendRun, list[int], list[bytes], int, int] | None:
         """The run that a frame belongs to, if it is the usual SEND."""
-        found = _parse_head(head) if head[4:7] == _SEND_OPENING else None
+        is_usual = head[4:7] == _SEND_OPENING and head not in self.transacted_heads
+        found = _parse_head(head) if is_usual else None
         if found is None:
             return None
         producer_id, place, left = found
@@ -272,7 +273,7 @@ def gather_runs(data: bytes, stretches: Sequence[Stretch]) -> list[Item]:
             if head != last_head:
                 known = heads.get(head) or gathering.recognize(head)
                 if known is None:
-                    _add_unusual(gathering, data[start + 8 : body], data[body:end])
+                    _add_unusual(gathering, head, data[start + 8 : body], data[body:end])
                     last_head = b""
                     start = end
                     continue
@@ -296,7 +297,7 @@ def gather_runs(data: bytes, stretches: Sequence[Stretch]) -> list[Item]:
             elif end - body < _ENTRY_BYTES_MIN:
                 raise ProtocolViolation("a SEND without a message")
             if sequence < 0:
-                _add_unusual(gathering, data[start + 8 : body], data[body:end])
+                _add_unusual(gathering, head, data[start + 8 : body], data[body:end])
                 last_head = b""
             else:
                 if highest or count != 1:
@@ -353,9 +354,7 @@ def _read_transacted(command: bytes) -> _Transacted | None:
 
 @lru_cache(maxsize=_RESTS_MAX)
 def _parse_rest(rest: bytes) -> tuple[int, int, TransactionId] | None:
-    """What follows the sequence id, the same in all SENDs of a transaction: the highest sequence
-    id, the number of messages, and the transaction.
-    """
+    """What follows the sequence id: the highest one, the number of messages, the transaction."""
     found: dict[int, int] = {}
     cursor, end = 0, len(rest)
     try:
@@ -373,7 +372,7 @@ def _parse_rest(rest: bytes) -> tuple[int, int, TransactionId] | None:
     return highest, count, TransactionId(most, least)
 
 
-def _add_unusual(gathering: _Gathering, command: bytes, entry: bytes) -> None:
+def _add_unusual(gathering: _Gathering, head: bytes, command: bytes, entry: bytes) -> None:
     """Another command, a SEND whose checksum is wrong, or one with fields the loop does not read:
     transaction, chunk, marker, message id, or another order of fields.
     """
@@ -389,6 +388,7 @@ def _add_unusual(gathering: _Gathering, command: bytes, entry: bytes) -> None:
     )
     transacted = None if is_corrupt else _read_transacted(command)
     if transacted is not None:
+        gathering.transacted_heads.add(head)  # others that begin so are not read as plain first
         gathering.add_transacted(transacted, entry)
         return
     send = decode_command(command).send
