@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from magnetar.errors import RecordUnreadable
@@ -16,7 +18,8 @@ from magnetar.wire.migration import decode_preparation, encode_preparation, form
 from magnetar.wire.scalable import decode_topic_record, encode_topic_record
 
 TOPIC = parse_topic("persistent://t/n/x")
-RECORD = plan_migration(TOPIC, 3, now_ms=7, bucket_budget=4, properties={"a": "b"})
+PLANNED = plan_migration(TOPIC, 3, now_ms=7, bucket_budget=4)
+RECORD = replace(PLANNED, properties={"a": "b"})
 
 
 def test_a_migrated_record_survives_its_spelling() -> None:
