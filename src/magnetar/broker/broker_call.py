@@ -1,7 +1,7 @@
 """Calls between brokers: a method of a port is called where a topic is owned, here or elsewhere.
 
-A port is a protocol whose methods take and return values. Every broker has something that answers
-for it, one object for each topic. When another broker owns the topic, the arguments go there as
+A port is a class whose public methods take and return values. Every broker has objects of it that
+answer, one for each topic. When another broker owns the topic, the arguments go there as
 JSON (`POST /admin/v2/broker-calls/{port}.{method}`), and the answer or the refusal comes back.
 Nothing stands for None there: what may be None has it as its default. All methods may be repeated:
 a call whose answer was lost is made again, at the owner there is then.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from magnetar.broker.broker_call import BrokerCalls
 from magnetar.broker.catalog import TopicCatalog
@@ -11,13 +10,9 @@ from magnetar.broker.other_broker import OtherBrokers
 from magnetar.model.name import NamespaceName, TopicDomain, parse_namespace
 
 
-class LoadedTopics(Protocol):
+class LoadedTopics:
     """Of one broker."""
 
-    async def non_persistent(self, namespace: str) -> tuple[str, ...]: ...
-
-
-class LocalTopics:
     def __init__(self, catalog: TopicCatalog) -> None:
         self._catalog = catalog
 
@@ -32,7 +27,7 @@ class TopicsElsewhere:
 
     def offer(self, calls: BrokerCalls, catalog: TopicCatalog) -> None:
         """Answer the others."""
-        self._here: LoadedTopics = LocalTopics(catalog)
+        self._here = LoadedTopics(catalog)
         calls.offer(LoadedTopics, lambda topic: self._here)
 
     async def non_persistent(self, namespace: NamespaceName) -> Sequence[str]:

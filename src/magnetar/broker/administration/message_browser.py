@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -69,14 +69,9 @@ class Published(Struct):
     """`text`, `json` or `base64`, for topics without a schema."""
 
 
-class StoredMessages(Protocol):
+class StoredMessages:
     """Port of the owner of a log: a regular topic, a partition or a segment."""
 
-    async def browse(self, start: Start, key: str, count: int) -> dict[str, Any]: ...
-    async def publish(self, message: Published) -> dict[str, Any]: ...
-
-
-class LocalMessages:
     def __init__(self, owners: MessageOwners, topic: TopicName) -> None:
         self._owners = owners
         self._topic = topic
@@ -127,7 +122,7 @@ class LocalMessages:
 
 
 def find_logs(owners: MessageOwners) -> OwnerPort[StoredMessages]:
-    return OwnerPort(owners.calls, StoredMessages, partial(LocalMessages, owners))
+    return OwnerPort(owners.calls, StoredMessages, partial(StoredMessages, owners))
 
 
 async def browse(

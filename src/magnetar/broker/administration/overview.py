@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from magnetar import __version__
 from magnetar.broker.administration.port import ProcessOwners, ViewOwners
@@ -32,15 +32,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class BrokerView(Protocol):
+class BrokerView:
     """Port of a broker: what it shows of itself."""
 
-    async def topics(self, visibility: Visibility) -> tuple[Loaded, ...]: ...
-    async def process(self) -> dict[str, Any]: ...
-    async def clients(self) -> tuple[dict[str, Any], ...]: ...
-
-
-class LocalView:
     def __init__(self, owners: ProcessOwners) -> None:
         self._owners = owners
 
@@ -78,7 +72,7 @@ class BrokerViews:
 
     def __init__(self, owners: ViewOwners) -> None:
         self._owners = owners
-        self._here: BrokerView = LocalView(owners)
+        self._here = BrokerView(owners)
         owners.calls.offer(BrokerView, lambda topic: self._here)
         self._others = (
             OtherBrokers(owners.calls, owners.ownership, clock=owners.clock)

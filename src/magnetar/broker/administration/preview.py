@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -125,19 +125,15 @@ class CursorMove(Struct, frozen=True, rename="camel"):
     """Whether they are counted; else they are estimates."""
 
 
-class CursorMoves(Protocol):
+class CursorMoves:
     """Port of the owner of a log: a regular topic, a partition or a segment."""
 
-    async def preview(self, subscription: str, target: CursorTarget) -> CursorMove:
-        """Raise SubscriptionNotFound."""
-
-
-class LocalMoves:
     def __init__(self, owners: TopicOwners, topic: TopicName) -> None:
         self._owners = owners
         self._topic = topic
 
     async def preview(self, subscription: str, target: CursorTarget) -> CursorMove:
+        """Raise SubscriptionNotFound."""
         live = await find_topic(self._owners, self._topic)
         if not isinstance(live, PersistentTopic) or subscription not in live.subscriptions:
             raise _missing(subscription, self._topic)
@@ -145,7 +141,7 @@ class LocalMoves:
 
 
 def find_moves(owners: PeerOwners) -> OwnerPort[CursorMoves]:
-    return OwnerPort(owners.calls, CursorMoves, partial(LocalMoves, owners))
+    return OwnerPort(owners.calls, CursorMoves, partial(CursorMoves, owners))
 
 
 async def preview_cursor(

@@ -7,7 +7,7 @@ says everything, so that a query over thousands of idle topics loads none of the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -47,22 +47,9 @@ _PAUSE_S: Final = 0.2
 _NONE_HIDDEN: Final = TransactionBuffer()
 
 
-class ReadParts(Protocol):
+class ReadParts:
     """Port of a broker that owns parts: what queries ask about many of them at once."""
 
-    async def look(self, parts: tuple[PartQuery, ...], hold: str) -> tuple[PartState, ...]: ...
-
-    async def cut(self, cuts: tuple[Cut, ...]) -> tuple[Reached, ...]:
-        """How far each may be read."""
-
-    async def hold(self, name: str, moves: tuple[HoldMove, ...]) -> tuple[HoldState, ...]:
-        """Move a hold, and make it where it is missing."""
-
-    async def activity(self, namespaces: tuple[str, ...]) -> str:
-        """Another text whenever something may have changed in one of the namespaces."""
-
-
-class LocalReadParts:
     def __init__(self, owners: PartSources) -> None:
         self._owners = owners
 
@@ -113,6 +100,7 @@ class LocalReadParts:
     # ------------------------------------------------------------------ how far
 
     async def cut(self, cuts: tuple[Cut, ...]) -> tuple[Reached, ...]:
+        """How far each may be read."""
         return tuple(await together(map(self._cut, cuts)))
 
     async def _cut(self, cut: Cut) -> Reached:
@@ -137,6 +125,7 @@ class LocalReadParts:
     # ------------------------------------------------------------------ holds
 
     async def hold(self, name: str, moves: tuple[HoldMove, ...]) -> tuple[HoldState, ...]:
+        """Move a hold, and make it where it is missing."""
         return tuple(await together(self._hold(name, each) for each in moves))
 
     async def _hold(self, name: str, move: HoldMove) -> HoldState:
@@ -161,6 +150,7 @@ class LocalReadParts:
         return HoldState.MOVED
 
     async def activity(self, namespaces: tuple[str, ...]) -> str:
+        """Another text whenever something may have changed in one of the namespaces."""
         names = (parse_namespace(each) for each in namespaces)
         counts = [self._owners.activity.of(each).count for each in names]
         return ".".join(map(str, (self._owners.started_ms, *counts)))
@@ -210,7 +200,7 @@ class PartOwners:
     def __init__(self, owners: PartSources) -> None:
         self._ownership = owners.ownership
         self._clock = owners.clock
-        self._here: ReadParts = LocalReadParts(owners)
+        self._here = ReadParts(owners)
         self._port = OwnerPort(owners.calls, ReadParts, lambda _: self._here)
 
     async def ask(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from magnetar.broker.administration.port import PeerOwners
 from magnetar.broker.administration.registry import Document, carries_out, finds
@@ -114,20 +114,8 @@ async def get_decisions(controller: Controller) -> Sequence[Document]:
 
 
 # One segment
-class SegmentDetail(Protocol):
+class SegmentDetail:
     """Port of the broker that owns one segment: what callers of REST ask about it."""
-
-    async def stats(self) -> dict[str, Any]: ...
-    async def log(self) -> dict[str, Any]: ...
-    async def last_sequence_id(self, producer: str) -> int: ...
-    async def peek(self, subscription: str, place: int) -> SeenEntry: ...
-    async def analyze(
-        self, subscription: str, entries_max: int | None = None
-    ) -> dict[str, Any]: ...
-
-
-class LocalDetail:
-    """Of a segment that this broker owns, by the name of its topic."""
 
     def __init__(self, owners: PeerOwners, name: TopicName) -> None:
         self._owners = owners
@@ -167,7 +155,7 @@ SegmentDetails: TypeAlias = OwnerPort[SegmentDetail]
 
 @finds(SegmentDetails)
 def find_details(owners: PeerOwners) -> SegmentDetails:
-    return OwnerPort(owners.calls, SegmentDetail, partial(LocalDetail, owners))
+    return OwnerPort(owners.calls, SegmentDetail, partial(SegmentDetail, owners))
 
 
 @finds(Segment)

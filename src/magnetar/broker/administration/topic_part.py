@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias, get_type_hints
+from typing import Any, Final, TypeAlias, get_type_hints
 
 import msgspec
 
@@ -58,33 +58,9 @@ PER_PARTITION: Final[Mapping[str, tuple[Merge, tuple[type[BrokerError], ...]]]] 
 one, and the refusal that counts only when all partitions give it."""
 
 
-class TopicPart(Protocol):
+class TopicPart:
     """One topic, at its owner."""
 
-    async def create(self) -> None: ...
-    async def check_unused(self) -> None: ...
-    async def delete(self, force: bool) -> None: ...
-    async def stats(self, options: dict[str, Any]) -> dict[str, Any]: ...
-    async def internal_stats(self) -> dict[str, Any]: ...
-    async def terminate(self) -> dict[str, Any]: ...
-
-    async def list_subscriptions(self) -> dict[str, dict[str, str]]:
-        """The durable ones, with their properties."""
-
-    async def copy_subscriptions(self, subscriptions: dict[str, dict[str, str]]) -> None:
-        """Make those that are missing, from the first message on."""
-
-    async def clear_backlog(self, subscription: str | None) -> None:
-        """Acknowledge everything in one subscription, or in all."""
-
-    async def unsubscribe(self, subscription: str) -> None:
-        """Delete a subscription, if it is there."""
-
-    async def carry_out(self, operation: str, arguments: dict[str, Any]) -> Any:
-        """An operation of the table, on this topic alone."""
-
-
-class LocalPart:
     def __init__(self, owners: PeerOwners, topic: TopicName) -> None:
         self._owners = owners
         self._topic = topic
@@ -108,6 +84,7 @@ class LocalPart:
         return dict(describe_position(await (await self._load()).termination.run()))
 
     async def list_subscriptions(self) -> dict[str, dict[str, str]]:
+        """The durable ones, with their properties."""
         await self.create()
         return {
             name: dict(subscription.properties)
@@ -116,6 +93,7 @@ class LocalPart:
         }
 
     async def copy_subscriptions(self, subscriptions: dict[str, dict[str, str]]) -> None:
+        """Make those that are missing, from the first message on."""
         await self.create()
         live = await self._load()
         for name, properties in subscriptions.items():
@@ -123,17 +101,20 @@ class LocalPart:
                 await live.subscriptions.create(name, position=EARLIEST, properties=properties)
 
     async def clear_backlog(self, subscription: str | None) -> None:
+        """Acknowledge everything in one subscription, or in all."""
         for each in list((await self._load()).subscriptions.values()):
             if subscription in (None, each.name):
                 await each.skip_all()
 
     async def unsubscribe(self, subscription: str) -> None:
+        """Delete a subscription, if it is there."""
         live = await self._owners.catalog.load_topic(self._topic)
         if subscription in live.subscriptions:
             with suppress(SubscriptionNotFound):
                 await live.subscriptions.delete(subscription)
 
     async def carry_out(self, operation: str, arguments: dict[str, Any]) -> Any:
+        """An operation of the table, on this topic alone."""
         if operation not in PER_PARTITION:
             raise NotFound(f"{operation} is not an operation on each partition")
         function = FUNCTIONS[operation]
@@ -153,7 +134,7 @@ TopicParts: TypeAlias = OwnerPort[TopicPart]
 @finds(TopicParts)
 def find_topic_parts(owners: PeerOwners) -> TopicParts:
     """Brokers that act on all partitions of a topic ask this one too."""
-    return OwnerPort(owners.calls, TopicPart, partial(LocalPart, owners))
+    return OwnerPort(owners.calls, TopicPart, partial(TopicPart, owners))
 
 
 def on_each_partition(operation: str, function: Function) -> Function:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from magnetar.broker.administration.lookup import web_url_of
 from magnetar.broker.administration.port import PeerOwners, TopicOwners
@@ -23,13 +23,9 @@ _DECISIONS: Final = 40
 _PARTS_MAX: Final = 256
 
 
-class TopicView(Protocol):
+class TopicView:
     """Port of a topic's owner."""
 
-    async def load(self) -> dict[str, Any]: ...
-
-
-class LocalTopicView:
     def __init__(self, owners: PeerOwners, topic: TopicName) -> None:
         self._owners = owners
         self._topic = topic
@@ -49,7 +45,7 @@ class TopicViews:
         self._owners: TopicOwners = owners
         self._parts = find_topic_parts(owners)
         self._states: OwnerPort[TopicView] = OwnerPort(
-            owners.calls, TopicView, partial(LocalTopicView, owners)
+            owners.calls, TopicView, partial(TopicView, owners)
         )
 
     async def load(self, topic: TopicName) -> dict[str, Any]:

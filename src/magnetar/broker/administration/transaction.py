@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NewType, Protocol, TypeVar
+from typing import Any, NewType, TypeVar
 
 from magnetar.broker.administration.port import CoordinatorOwners
 from magnetar.broker.administration.registry import Document, carries_out, finds
@@ -63,21 +63,8 @@ def _subscription_of(live: Spanned, name: str) -> Subscription:
     return found
 
 
-class CoordinatorView(Protocol):
+class CoordinatorView:
     """One coordinator as operators see it, at its owner."""
-
-    async def stats(self, number: int) -> dict[str, Any]: ...
-    async def internal_stats(self, number: int, metadata: bool) -> dict[str, Any]: ...
-    async def metadata(self, id_: TransactionId) -> dict[str, Any]: ...
-
-    async def slow(self, number: int, timeout_ms: int) -> dict[str, dict[str, Any]]:
-        """Transactions that have been open for so long, by their ids."""
-
-    async def abort(self, id_: TransactionId, role: str) -> None: ...
-
-
-class LocalCoordinators:
-    """Those of this broker."""
 
     def __init__(self, owners: CoordinatorOwners) -> None:
         self._owners = owners
@@ -101,6 +88,7 @@ class LocalCoordinators:
         return found | ({"cause": ended.cause} if ended.cause else {})
 
     async def slow(self, number: int, timeout_ms: int) -> dict[str, dict[str, Any]]:
+        """Transactions that have been open for so long, by their ids."""
         limit_ms = self._owners.clock.now_ms() - timeout_ms
         live = await self._find(number)
         return {
@@ -121,7 +109,7 @@ class CoordinatorViews:
     def __init__(self, owners: CoordinatorOwners) -> None:
         self._transactions = owners.transactions
         self._views: OwnerPort[CoordinatorView] = OwnerPort(
-            owners.calls, CoordinatorView, lambda _: LocalCoordinators(owners)
+            owners.calls, CoordinatorView, lambda _: CoordinatorView(owners)
         )
 
     async def at(self, number: int) -> CoordinatorView:

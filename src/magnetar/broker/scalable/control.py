@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.scalable.controller_directory import ControllerDirectory
@@ -31,51 +31,6 @@ class ReaderRef:
     subscription: str
     durable: bool
     name: str
-
-
-class Control(Protocol):
-    """Of one scalable topic."""
-
-    async def wake(self) -> None:
-        """The topic is used: it needs a controller."""
-
-    async def adopt(self, subscription: str, start: Position | None) -> None:
-        """Give every segment a subscription that one of them has."""
-
-    async def heal(self, segment: SegmentId) -> None:
-        """See to it that an active segment has a topic, with every subscription."""
-
-    async def split(self, segment: SegmentId, reason: str) -> None: ...
-
-    async def wipe(self, segment: SegmentId, reason: str) -> None: ...
-
-    async def clear_backlog(self, subscription: str | None = None) -> None:
-        """Acknowledge everything, in one subscription or in all."""
-
-    async def unsubscribe(self, subscription: str) -> None:
-        """Delete a subscription, if it is there."""
-
-    async def on_drained(self, segment_topic: str, subscription: str) -> None:
-        """Nothing is left to acknowledge on a sealed segment, and that is durable."""
-
-    async def on_cursor_moved(self, subscription: str) -> None: ...
-
-    async def awaits(self, reader: ReaderRef) -> bool:
-        """Whether a group has assigned the segment to the consumer of this reader."""
-
-    async def remind(self, reader: ReaderRef) -> None:
-        """The reader stays where another waits."""
-
-    async def on_reader_closed(self, reader: ReaderRef, since_ms: int) -> None: ...
-
-    async def on_reader_attached(self, reader: ReaderRef, since_ms: int) -> bool:
-        """Whether its consumer had another reader there before, so that it is to be watched."""
-
-    async def recall(self, reader: ReaderRef, has_left: bool) -> None:
-        """A reader that came back acknowledges nothing of a sealed segment: assign that anew."""
-
-    async def members(self) -> dict[str, tuple[str, ...]]:
-        """The consumers of each group."""
 
 
 def find_groups(
@@ -101,8 +56,8 @@ def find_groups(
     ]
 
 
-class LocalControl:
-    """Of a topic that this broker controls."""
+class Control:
+    """Port of the broker that controls one scalable topic."""
 
     def __init__(
         self, controllers: ControllerDirectory, owners_of: GroupOwnersOf, topic: TopicName
@@ -112,13 +67,16 @@ class LocalControl:
         self._topic = topic
 
     async def wake(self) -> None:
+        """The topic is used: it needs a controller."""
         await self._controllers.get(self._topic)
 
     async def adopt(self, subscription: str, start: Position | None) -> None:
+        """Give every segment a subscription that one of them has."""
         controller = await self._controllers.get(self._topic)
         await controller.subscriptions.adopt(subscription, start)
 
     async def heal(self, segment: SegmentId) -> None:
+        """See to it that an active segment has a topic, with every subscription."""
         await (await self._controllers.get(self._topic)).changes.heal(segment)
 
     async def split(self, segment: SegmentId, reason: str) -> None:
@@ -128,17 +86,20 @@ class LocalControl:
         await (await self._controllers.get(self._topic)).changes.wipe(segment, reason=reason)
 
     async def clear_backlog(self, subscription: str | None = None) -> None:
+        """Acknowledge everything, in one subscription or in all."""
         subscriptions = (await self._controllers.get(self._topic)).subscriptions
         for known in tuple(subscriptions.registry.records):
             if subscription in (None, known):
                 await subscriptions.clear_backlog(known)
 
     async def unsubscribe(self, subscription: str) -> None:
+        """Delete a subscription, if it is there."""
         subscriptions = (await self._controllers.get(self._topic)).subscriptions
         if subscription in subscriptions.registry.records:
             await subscriptions.delete(subscription)
 
     async def on_drained(self, segment_topic: str, subscription: str) -> None:
+        """Nothing is left to acknowledge on a sealed segment, and that is durable."""
         found = self._controllers.find(self._topic)
         if found is not None:
             for segment in found.layout.sealed:
@@ -151,6 +112,7 @@ class LocalControl:
             found.groups.on_cursor_moved(subscription)
 
     async def awaits(self, reader: ReaderRef) -> bool:
+        """Whether a group has assigned the segment to the consumer of this reader."""
         return any(
             reader_name(each, segment) == reader.name
             for group, segment in await self._find_groups(reader)
@@ -158,6 +120,7 @@ class LocalControl:
         )
 
     async def remind(self, reader: ReaderRef) -> None:
+        """The reader stays where another waits."""
         for group, segment in await self._find_groups(reader):
             group.remind(segment, reader.name)
 
@@ -166,6 +129,7 @@ class LocalControl:
             group.on_reader_closed(segment, reader.name, since_ms=since_ms)
 
     async def on_reader_attached(self, reader: ReaderRef, since_ms: int) -> bool:
+        """Whether its consumer had another reader there before, so that it is to be watched."""
         returned = [
             group.note_reader(segment, reader.name, (reader, since_ms))
             for group, segment in await self._find_groups(reader)
@@ -173,10 +137,12 @@ class LocalControl:
         return any(each is not None for each in returned)
 
     async def recall(self, reader: ReaderRef, has_left: bool) -> None:
+        """A reader that came back acknowledges nothing of a sealed segment: assign that anew."""
         for group, segment in await self._find_groups(reader):
             group.recall(segment, reader.name, has_left=has_left)
 
     async def members(self) -> dict[str, tuple[str, ...]]:
+        """The consumers of each group."""
         return {
             name: each.members.names
             for owner in await self._owners()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -46,15 +46,8 @@ def is_mixed(topic: Topic) -> bool:
     return topic.name.is_partition and len({is_classic_producer(p) for p in topic.producers}) == 2
 
 
-class PartitionKeys(Protocol):
+class PartitionKeys:
     """Of partitions, by their full names, at the brokers that own them."""
-
-    async def latest(self, partition: str) -> tuple[str, ...]:
-        """Keys of the latest messages of attached v4 producers."""
-
-
-class LocalKeys:
-    """Of the partitions that are loaded here."""
 
     def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._topics = topics
@@ -68,6 +61,7 @@ class LocalKeys:
         return (topic, names) if names else None
 
     async def latest(self, partition: str) -> tuple[str, ...]:
+        """Keys of the latest messages of attached v4 producers."""
         found = self.find_classic(partition)
         return () if found is None else tuple(await load_latest_keys(*found))
 
@@ -79,7 +73,7 @@ class KeyHashes:
         """`topics` are the loaded ones, by their full names."""
         self._partitioned = partitioned
         self._calls = calls
-        self._here = LocalKeys(topics)
+        self._here = PartitionKeys(topics)
         calls.offer(PartitionKeys, lambda topic: self._here)
 
     async def find(self, name: TopicName, *, again: bool = False) -> KeyHash | None:
@@ -116,10 +110,13 @@ class KeyHashes:
         return list(islice(classic, _PARTITIONS_MAX))
 
     async def _load_keys(self, index: int, partition: TopicName) -> list[tuple[str, int]]:
-        here: PartitionKeys = self._here
         try:
             keys = await self._calls.ask(
-                partition, scalable_name(partition), PartitionKeys.latest, here, partition.full
+                partition,
+                scalable_name(partition),
+                PartitionKeys.latest,
+                self._here,
+                partition.full,
             )
         except BrokerError as failure:
             _log.warning("keys not read", topic=partition.full, reason=failure.sentence)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from magnetar.broker.broker_call import BrokerCalls
 from magnetar.broker.catalog import TopicCatalog
@@ -52,31 +52,12 @@ class LegacyBacklog:
     bytes_out_per_s: float
 
 
-class Legacy(Protocol):
-    """By the full names of topics. Every call may be repeated."""
-
-    async def look(self, name: str, load: bool = False) -> LegacySeen:
-        """With `load`, a partition that was never made is made."""
-
-    async def backlogs(self, name: str) -> dict[str, LegacyBacklog]:
-        """Of each durable subscription."""
-
-    async def hold(self, name: str) -> None:
-        """Take no writes, and let no client attach."""
-
-    async def disconnect_clients(self, name: str) -> None:
-        """Disconnect producers of a topic that is held, once they have their receipts."""
-
-    async def release(self, name: str, is_scalable: bool | None = None) -> None:
-        """Let those in who waited, if they may come in; None: as the records say."""
-
-
 def changed_meanwhile(topic: TopicName) -> Conflict:
     return Conflict(f"{topic.base} was changed while it was to be migrated")
 
 
-class LegacyTopics:
-    """Those of this broker."""
+class Legacy:
+    """Port of the broker that owns regular topics, by full names. Calls may be repeated."""
 
     def __init__(
         self,
@@ -102,6 +83,7 @@ class LegacyTopics:
         self._cancel()
 
     async def look(self, name: str, load: bool = False) -> LegacySeen:
+        """With `load`, a partition that was never made is made."""
         topic = parse_topic(name)
         live = await self._load(topic) if load else self._catalog.find(topic)
         if not isinstance(live, PersistentTopic):
@@ -115,6 +97,7 @@ class LegacyTopics:
         )
 
     async def backlogs(self, name: str) -> dict[str, LegacyBacklog]:
+        """Of each durable subscription."""
         live = await self._load(parse_topic(name))
         return {
             each.name: LegacyBacklog(
@@ -129,6 +112,7 @@ class LegacyTopics:
         }
 
     async def hold(self, name: str) -> None:
+        """Take no writes, and let no client attach."""
         topic = parse_topic(name)
         if name in self._held:
             return
@@ -140,6 +124,7 @@ class LegacyTopics:
             raise Conflict(f"{topic.base} is not being migrated any more")
 
     async def disconnect_clients(self, name: str) -> None:
+        """Disconnect producers of a topic that is held, once they have their receipts."""
         live = self._held.get(name)
         if live is not None and not live.closed:
             await live.termination.disconnect_clients()
@@ -147,6 +132,7 @@ class LegacyTopics:
             raise changed_meanwhile(parse_topic(name))
 
     async def release(self, name: str, is_scalable: bool | None = None) -> None:
+        """Let those in who waited, if they may come in; None: as the records say."""
         live = self._held.pop(name, None)
         if live is None:
             return
@@ -188,9 +174,9 @@ class LegacyTopics:
 class LegacyCalls:
     """Makes calls about regular topics at their owners."""
 
-    def __init__(self, calls: BrokerCalls, here: LegacyTopics) -> None:
+    def __init__(self, calls: BrokerCalls, here: Legacy) -> None:
         self._calls = calls
-        self._here: Legacy = here
+        self._here = here
         calls.offer(Legacy, lambda topic: here)
 
     async def ask(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import TypeAlias, cast
 
 from magnetar.broker.broker_call import BrokerCalls
-from magnetar.broker.scalable.segment import LocalSegments, Segments
+from magnetar.broker.scalable.segment import Segments
 from magnetar.broker.subscription import Subscription
 from magnetar.model.name import TopicName
 from magnetar.model.segment import SegmentRef
@@ -16,7 +16,7 @@ Place: TypeAlias = Callable[[TopicName], Awaitable[None]]
 
 
 def own_segments(
-    calls: BrokerCalls, local: LocalSegments, topic: TopicName, place: Place | None
+    calls: BrokerCalls, local: Segments, topic: TopicName, place: Place | None
 ) -> Segments:
     return cast(Segments, _OwnedSegments(calls, local, topic, place))
 
@@ -27,11 +27,11 @@ class _OwnedSegments:
     reports_drained = False
 
     def __init__(
-        self, calls: BrokerCalls, local: LocalSegments, topic: TopicName, place: Place | None
+        self, calls: BrokerCalls, local: Segments, topic: TopicName, place: Place | None
     ) -> None:
         self._calls = calls
         self._place = place
-        self._local: Segments = local
+        self._local = local
         self._topic = topic
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[object]]:

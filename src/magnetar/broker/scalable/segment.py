@@ -14,7 +14,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.lag import Lag, count_lag
@@ -71,66 +71,13 @@ class SegmentStats:
     clients: tuple[SegmentClient, ...] = ()
 
 
-class Segments(Protocol):
-    """Segments of one scalable topic. Every call may be repeated: what is done already is not an
-    error.
+class Segments:
+    """Segments of one scalable topic, as the broker that serves them answers. Every call may be
+    repeated: what is done already is not an error.
     """
 
-    reports_drained: bool
-    """Whether every segment that is drained is reported to this broker."""
-
-    async def see(self, segment: SegmentRef) -> SegmentSeen | None:
-        """How it is; None when there is no such topic."""
-
-    async def create(self, segment: SegmentRef, subscriptions: Collection[str]) -> None:
-        """Make the topic and a cursor at its start for each subscription."""
-
-    async def seal(self, segment: SegmentRef) -> None: ...
-
-    async def delete(self, segment: SegmentRef) -> None: ...
-
-    async def subscriptions(self, segment: SegmentRef) -> frozenset[str]:
-        """The durable ones that have a cursor there."""
-
-    async def create_subscription(
-        self, segment: SegmentRef, name: str, start: Position = EARLIEST
-    ) -> None: ...
-
-    async def delete_subscription(self, segment: SegmentRef, name: str) -> None: ...
-
-    async def backlog(self, segment: SegmentRef, name: str) -> int | None:
-        """Entries left to acknowledge; None when the subscription has no cursor there."""
-
-    async def lag(self, segment: SegmentRef, name: str) -> Lag | None:
-        """The same in entries and in messages."""
-
-    async def use(self, segment: SegmentRef) -> SegmentUse:
-        """What it takes up, and who needs it."""
-
-    async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
-        """Move a cursor; False when the subscription has none there."""
-
-    async def expire(self, segment: SegmentRef, name: str, seconds: int) -> bool: ...
-
-    async def idle_since(self, segment: SegmentRef, name: str) -> int | None:
-        """When the last consumer left, in milliseconds; None: one is there, or no cursor."""
-
-    async def stats(self, segment: SegmentRef) -> SegmentStats: ...
-
-    async def is_used(self, segment: SegmentRef) -> bool:
-        """Whether it has clients, or messages that are not acknowledged."""
-
-    async def sample_keys(self, segment: SegmentRef) -> KeySample:
-        """Keys of its latest messages."""
-
-    def loaded_subscription(self, segment: SegmentRef, name: str) -> Subscription | None:
-        """The subscription on a segment that is loaded here."""
-
-
-class LocalSegments:
-    """Those that this broker serves."""
-
     reports_drained = True
+    """Whether every segment that is drained is reported to the broker that asks."""
 
     def __init__(
         self,
@@ -145,6 +92,7 @@ class LocalSegments:
         self._topic = topic
 
     async def see(self, segment: SegmentRef) -> SegmentSeen | None:
+        """How it is; None when there is no such topic."""
         name = segment.name_in(self._topic)
         live = self._loaded(name)
         if live is not None:
@@ -158,6 +106,7 @@ class LocalSegments:
         return SegmentSeen(stored[0].terminated is not None, cursors)
 
     async def create(self, segment: SegmentRef, subscriptions: Collection[str]) -> None:
+        """Make the topic and a cursor at its start for each subscription."""
         names = frozenset(subscriptions)
         topic = await self._load(segment, create=True, cursors=names)
         missing = sorted(names - topic.subscriptions.keys())
@@ -187,6 +136,7 @@ class LocalSegments:
             pass
 
     async def subscriptions(self, segment: SegmentRef) -> frozenset[str]:
+        """The durable ones that have a cursor there."""
         seen = await self.see(segment)
         return frozenset() if seen is None else seen.cursors
 
@@ -202,6 +152,7 @@ class LocalSegments:
             pass
 
     async def backlog(self, segment: SegmentRef, name: str) -> int | None:
+        """Entries left to acknowledge; None when the subscription has no cursor there."""
         subscription = await self._find(segment, name)
         if subscription is None:
             return None
@@ -210,10 +161,12 @@ class LocalSegments:
         return subscription.backlog
 
     async def lag(self, segment: SegmentRef, name: str) -> Lag | None:
+        """The same in entries and in messages."""
         subscription = await self._find(segment, name)
         return None if subscription is None else await count_lag(subscription)
 
     async def use(self, segment: SegmentRef) -> SegmentUse:
+        """What it takes up, and who needs it."""
         name = segment.name_in(self._topic)
         topic = self._loaded(name)
         if topic is None:
@@ -228,6 +181,7 @@ class LocalSegments:
         return SegmentUse(topic.log.sequence.total_bytes, waiting)
 
     async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
+        """Move a cursor; False when the subscription has none there."""
         subscription = await self._find(segment, name)
         if subscription is None:
             return False
@@ -248,6 +202,7 @@ class LocalSegments:
         return True
 
     async def idle_since(self, segment: SegmentRef, name: str) -> int | None:
+        """When the last consumer left, in milliseconds; None: one is there, or no cursor."""
         subscription = await self._find(segment, name)
         if subscription is None or subscription.consumers:
             return None
@@ -274,16 +229,19 @@ class LocalSegments:
         )
 
     async def is_used(self, segment: SegmentRef) -> bool:
+        """Whether it has clients, or messages that are not acknowledged."""
         live = self._loaded(segment.name_in(self._topic))
         return live is not None and (
             live.has_clients() or any(each.backlog for each in live.subscriptions.values())
         )
 
     def loaded_subscription(self, segment: SegmentRef, name: str) -> Subscription | None:
+        """The subscription on a segment that is loaded here."""
         live = self._loaded(segment.name_in(self._topic))
         return None if live is None else live.subscriptions.get(name)
 
     async def sample_keys(self, segment: SegmentRef) -> KeySample:
+        """Keys of its latest messages."""
         live = self._loaded(segment.name_in(self._topic))
         return KeySample() if live is None else await load_key_sample(live, segment.range)
 

@@ -15,7 +15,7 @@ from magnetar.broker.ownership import Owner
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.scalable.autoscale import ScalePolicies
-from magnetar.broker.scalable.control import Control, Controls, LocalControl
+from magnetar.broker.scalable.control import Control, Controls
 from magnetar.broker.scalable.controller import Controller, ControllerNeeds
 from magnetar.broker.scalable.controller_directory import ControllerDirectory
 from magnetar.broker.scalable.coordinator import Coordinator
@@ -23,7 +23,7 @@ from magnetar.broker.scalable.deletion import Deletions
 from magnetar.broker.scalable.group import GroupOwner
 from magnetar.broker.scalable.guard import Guard
 from magnetar.broker.scalable.key_hash import KeyHashes, is_mixed
-from magnetar.broker.scalable.legacy_topic import LegacyCalls, LegacyTopics
+from magnetar.broker.scalable.legacy_topic import Legacy, LegacyCalls
 from magnetar.broker.scalable.load import SegmentLoadReporter
 from magnetar.broker.scalable.migration import Migrations
 from magnetar.broker.scalable.migration_plan import MigrationPlanner
@@ -33,7 +33,7 @@ from magnetar.broker.scalable.record import ScalableRecords
 from magnetar.broker.scalable.refusal import LegacyRefusals
 from magnetar.broker.scalable.regular import RegularTopics
 from magnetar.broker.scalable.resolution import LayoutResolver
-from magnetar.broker.scalable.segment import LocalSegments, Segments, together
+from magnetar.broker.scalable.segment import Segments, together
 from magnetar.broker.scalable.segment_report import SegmentReports
 from magnetar.broker.scalable.session import LayoutSession, WatchingLink
 from magnetar.broker.scalable.size import LayoutSize
@@ -139,7 +139,7 @@ class ScalableService:
         self.controls: Final[Controls] = OwnerPort(
             calls,
             Control,
-            lambda topic: LocalControl(self.controllers, self._owners_of, topic),
+            lambda topic: Control(self.controllers, self._owners_of, topic),
             scalable_name,
         )
         self.reports: Final = SegmentReports(self.controllers, self.controls, tasks)
@@ -163,7 +163,7 @@ class ScalableService:
             catalog=catalog,
             create=self._create_by_lookup,
         )
-        self._legacy = LegacyTopics(
+        self._legacy = Legacy(
             catalog,
             self.guard,
             store=store,
@@ -331,8 +331,8 @@ class ScalableService:
         is_shared = self._calls.ownership.is_shared
         return own_segments(self._calls, local, topic, self._place) if is_shared else local
 
-    def _local_segments(self, topic: TopicName) -> LocalSegments:
-        return LocalSegments(self._catalog, self.records, self._partitioned, topic)
+    def _local_segments(self, topic: TopicName) -> Segments:
+        return Segments(self._catalog, self.records, self._partitioned, topic)
 
     async def attach_segment(self, name: TopicName) -> AnyTopic:
         """The topic of a segment; one that the layout does not name is refused. An active one that

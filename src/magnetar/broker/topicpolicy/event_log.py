@@ -16,9 +16,9 @@ from magnetar.broker.topicpolicy.event_source import (
     READ_BYTES,
     READ_ENTRIES,
     ChangeEvents,
-    LocalEvents,
     NewEvent,
     keep_until_compacted,
+    load_events,
 )
 from magnetar.errors import (
     BrokerError,
@@ -256,7 +256,7 @@ class EventLog:
     async def _read_partition(self, partition: _Partition) -> None:
         for attempt in range(_REOPENED_MAX):
             try:
-                partition.live = live = await LocalEvents(self._host, partition.name).load()
+                partition.live = live = await load_events(self._host, partition.name)
             except TopicNotFound:
                 return  # not written to yet, or deleted
             try:

@@ -5,7 +5,7 @@ namespace reads it there, and writes to it there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.topicpolicy.contract import PolicyHost
@@ -40,35 +40,20 @@ class NewEvent:
     """None says that the policies are gone."""
 
 
-class ChangeEvents(Protocol):
+class ChangeEvents:
     """Of one topic of events."""
-
-    async def create(self) -> None:
-        """Make the topic, unless it is there."""
-
-    async def read(self, start: Position) -> EventPage | None:
-        """Entries from a position on, compacted; None when there are no more."""
-
-    async def append(self, event: NewEvent) -> Position: ...
-
-
-class LocalEvents:
-    """Of a topic that this broker owns."""
 
     def __init__(self, host: PolicyHost, topic: TopicName) -> None:
         self._host = host
         self._topic = topic
 
     async def create(self) -> None:
-        await self.load(create=True)
-
-    async def load(self, *, create: bool = False) -> PersistentTopic:
-        live = await self._host.topics.load_topic(self._topic, create=create)
-        assert isinstance(live, PersistentTopic), "the domain says so"
-        return live
+        """Make the topic, unless it is there."""
+        await load_events(self._host, self._topic, create=True)
 
     async def read(self, start: Position) -> EventPage | None:
-        live = await self.load()
+        """Entries from a position on, compacted; None when there are no more."""
+        live = await load_events(self._host, self._topic)
         await keep_until_compacted(live)
         source = live.source(read_compacted=True)
         run = source.read_cached(start, READ_ENTRIES, READ_BYTES)
@@ -80,7 +65,7 @@ class LocalEvents:
         return EventPage(run.ledger_id, run.first, entries, run.next_position)
 
     async def append(self, event: NewEvent) -> Position:
-        host, live = self._host, await self.load(create=True)
+        host, live = self._host, await load_events(self._host, self._topic, create=True)
         version = await host.schemas.put_if_absent(
             self._topic, EVENT_SCHEMA, live.policy.schema_compatibility
         )
@@ -98,6 +83,14 @@ class LocalEvents:
         position = await live.log.append_entry(encode_entry(metadata, event.payload or b""))
         live.last_active_ms = host.clock.now_ms()
         return position
+
+
+async def load_events(
+    host: PolicyHost, topic: TopicName, *, create: bool = False
+) -> PersistentTopic:
+    live = await host.topics.load_topic(topic, create=create)
+    assert isinstance(live, PersistentTopic), "the domain says so"
+    return live
 
 
 async def keep_until_compacted(live: PersistentTopic) -> None:

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.topicpolicy.contract import PolicyChange, PolicyHost, TopicPoliciesService
 from magnetar.broker.topicpolicy.event_log import EventLog
-from magnetar.broker.topicpolicy.event_source import ChangeEvents, LocalEvents
+from magnetar.broker.topicpolicy.event_source import ChangeEvents
 from magnetar.errors import (
     BrokerError,
     InvalidName,
@@ -131,7 +131,7 @@ class SystemTopicPolicies(TopicPoliciesService):
     def start(self, host: PolicyHost) -> None:
         self._host = host
         self._event_topics = EventTopics(host, self._on_event_topic)
-        self._sources = OwnerPort(host.calls, ChangeEvents, partial(LocalEvents, host))
+        self._sources = OwnerPort(host.calls, ChangeEvents, partial(ChangeEvents, host))
         if self._is_shared:
             self._cancel_notices = host.resources.local.watch(NOTICES, self._on_notice)
 
