@@ -172,11 +172,11 @@ class Admission(Generic[M]):
                 continue  # it was too late
             size += message.size
             count += message.count
+            if interceptors:  # before a thread that waits for it goes on
+                tell_sent(interceptors, self._name(), message.options, id, None)
             sent = message.sent
             if not sent.done():
                 sent.set_result(id)
-            if interceptors:
-                tell_sent(interceptors, self._name(), message.options, id, None)
         self.sent += count
         self._give_back(count, size)
 
@@ -187,14 +187,14 @@ class Admission(Generic[M]):
                 continue
             size += message.size
             count += message.count
+            if self._settings.interceptors and not message.sent.cancelled():
+                tell_sent(self._settings.interceptors, self._name(), message.options, None, error)
             if not message.sent.done():
                 message.sent.set_exception(error)
                 if message.is_submitted:
                     message.sent.exception()  # asyncio need not tell: `flush` does, or `close`
                     self._untold += message.count
                     self._first = self._first or error
-            if self._settings.interceptors and not message.sent.cancelled():
-                tell_sent(self._settings.interceptors, self._name(), message.options, None, error)
         self.failed += count
         self._give_back(count, size)
 

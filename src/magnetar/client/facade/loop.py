@@ -179,9 +179,11 @@ class CallOutcome(Generic[T]):
 
     def _end(self) -> None:
         self._is_done = True
-        self.ended.release()
-        for listener in self._listeners:
-            listener(self)
+        try:
+            for listener in self._listeners:
+                listener(self)
+        finally:  # only then does the caller go on, as after the callbacks of a future
+            self.ended.release()
 
 
 class BackgroundLoop:
