@@ -26,9 +26,18 @@ class SegmentConsumer(TopicConsumer):
         origin: Origin | None = None,
         outlet: Outlet | None,
         give_up: GiveUp,
+        may_create: Callable[[], bool] | None = None,
         on_end: Callable[[], None],
     ) -> None:
-        super().__init__(session, topic, settings, origin=origin, outlet=outlet, give_up=give_up)
+        super().__init__(
+            session,
+            topic,
+            settings,
+            origin=origin,
+            outlet=outlet,
+            give_up=give_up,
+            may_create=may_create,
+        )
         self._on_end = on_end
 
     def on_end_of_topic(self) -> None:

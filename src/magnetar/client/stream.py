@@ -25,7 +25,7 @@ from magnetar.client.message_id import MessageId, Vector
 from magnetar.client.progress import PositionVector, Progress, UnackedIds
 from magnetar.client.segment_consumer import SegmentConsumer
 from magnetar.client.session import Session
-from magnetar.client.subscribed_topic import origin_of, plan_reads, settle_segment
+from magnetar.client.subscribed_topic import may_create, origin_of, plan_reads, settle_segment
 from magnetar.client.subscription import ConsumerSettings, SubscriptionType
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.client.topic_set import ConsumerTarget, TopicSet
@@ -273,6 +273,7 @@ class StreamTopic(InboxSource):
             origin=origin_of(self._title, number, is_named=self._names_topic),
             outlet=self,
             give_up=on_lost,
+            may_create=may_create(read, self._watch),
             on_end=lambda: self._on_end(number),
         )
 

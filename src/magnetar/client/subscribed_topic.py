@@ -9,7 +9,7 @@ from magnetar.client.consumer_set import ConsumerSet, SegmentRead
 from magnetar.client.dead_letter import DeadLetters, OpenLetterProducer
 from magnetar.client.error import PulsarError
 from magnetar.client.inbox import Inbox, InboxSource
-from magnetar.client.layout import LayoutWatch, PartitionLayout
+from magnetar.client.layout import LayoutWatch, PartitionLayout, TopicLayout
 from magnetar.client.message import Origin
 from magnetar.client.message_id import EARLIEST_ID, NO_SEGMENT
 from magnetar.client.policy import DeadLetterPolicy
@@ -39,6 +39,11 @@ def settle_segment(
         initial_position=InitialPosition.EARLIEST if is_new else settings.initial_position,
         properties=properties,
     )
+
+
+def may_create(read: SegmentRead, watch: TopicLayout) -> Callable[[], bool] | None:
+    """A legacy segment that is gone must not come back as a regular topic of its name."""
+    return (lambda: watch.view.layout.is_synthetic) if read.is_legacy else None
 
 
 def plan_reads(topic: TopicName, layout: Layout) -> dict[SegmentId, SegmentRead]:
@@ -152,4 +157,5 @@ class SubscribedTopic(InboxSource):
             origin=origin,
             outlet=self,
             give_up=on_lost,
+            may_create=may_create(read, self._layout),
         )

@@ -98,7 +98,9 @@ class TopicConsumer:
         outlet: Outlet | None,
         give_up: GiveUp,
         origin: Origin | None = None,
+        may_create: Callable[[], bool] | None = None,
     ) -> None:
+        """`may_create` is asked each time it attaches, if the settings let it create topics."""
         self.topic = topic
         origin = origin or Origin(topic.full)
         self.segment = origin.segment_id
@@ -109,6 +111,7 @@ class TopicConsumer:
         self._settings = settings
         self._outlet = outlet or Unread()
         self._give_up = give_up
+        self._may_create = may_create
         self._id = session.next_consumer_id()
         self._loop = asyncio.get_running_loop()
         self._attachment = Attachment(
@@ -385,6 +388,8 @@ class TopicConsumer:
             body = encode_subscribe(
                 self._settings, self.topic, self._id, floor=floor, epoch=self._epoch
             )
+            if self._may_create is not None and not self._may_create():
+                body.force_topic_creation = False
             await connection.request(body, Type.SUCCESS, timeout=timeout)
             if floor is not None and floor.id == LATEST_ID:
                 self._reader.move(pin_latest(await ask_last(connection, self._id, timeout)))
