@@ -5,7 +5,8 @@ pickle of it for the tasks, and another writer to commit or abort.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -57,9 +58,14 @@ def spread(topics: list[str], values: range) -> Iterator[pa.RecordBatch]:
         )
 
 
-def dying(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def dying(
+    batches: Iterator[pa.RecordBatch], dies_when: Callable[[], bool]
+) -> Iterator[pa.RecordBatch]:
     for number, each in enumerate(batches):
         if number == 5:
+            deadline = time.monotonic() + 20
+            while not dies_when() and time.monotonic() < deadline:
+                time.sleep(0.05)
             raise TaskKilled
         yield each
 
@@ -83,10 +89,17 @@ class Driver:
     def plan(self) -> bytes:
         return pickle.dumps(self._make())
 
-    def task(self, plan: bytes, batch: int, values: range, *, dies: bool = False) -> Any:
+    def task(
+        self,
+        plan: bytes,
+        batch: int,
+        values: range,
+        *,
+        dies_when: Callable[[], bool] | None = None,
+    ) -> Any:
         rows = spread(self._topics, values)
         with as_task(0, **{QUERY: self._query, BATCH: str(batch)}):
-            return pickle.loads(plan).write(dying(rows) if dies else rows)
+            return pickle.loads(plan).write(dying(rows, dies_when) if dies_when else rows)
 
     def commit(self, done: Any, batch: int) -> None:
         self._make().commit([done], batch)

@@ -114,7 +114,7 @@ def test_batches_are_transactions_over_scalable_topics_of_apache_pulsar() -> Non
         admin.namespaces.set_policy(namespace, "deduplication", True)
         plan = driver.plan()
         with pytest.raises(TaskKilled):
-            driver.task(plan, 0, range(ROWS), dies=True)
+            driver.task(plan, 0, range(ROWS), dies_when=lambda: True)
         done = driver.task(plan, 0, range(ROWS))
         assert done.known > 0
         expect(0)
