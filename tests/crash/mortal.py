@@ -144,6 +144,9 @@ class MortalFile:
     def write(self, pieces: Sequence[bytes]) -> None:
         self._disk.write_to(self._path, self._file, pieces)
 
+    def lay_zeros(self, size: int) -> None:
+        self._file.lay_zeros(size)
+
     def sync(self) -> None:
         self._disk.sync_file(self._path, self._file)
 

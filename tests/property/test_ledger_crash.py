@@ -180,7 +180,9 @@ async def check_remains(root: Path, promise: Promise, random: Random) -> None:
         await store.settle()
     await promise.check(store)
     await store.close()
-    findings = check_ledgers(root)
+    # The last byte of a header that was not written may differ by one bit from the zero in its
+    # place: the record is taken as it was meant, and found again with every look.
+    findings = [each for each in check_ledgers(root) if each.kind is not FindingKind.MENDED]
     damaged = {finding.ledger for finding in findings if finding.kind is not FindingKind.SURPLUS}
     assert damaged <= promise.deleting
     assert damaged or not findings  # a start removes what is surplus, unless something is damaged

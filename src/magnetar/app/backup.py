@@ -164,12 +164,17 @@ def _copy_stores(source: DataDirectory, copy: DataDirectory, report: Report) -> 
 def _copy_ledgers(source: Path, copy: Path, report: Report) -> bool:
     """Add what the copy lacks; whether the catalogue and the names of files stayed meanwhile."""
     before = _outline(source)
+    finished = _finished_extents(copy)
     for folder in ("", JOURNAL_DIRECTORY, SEALED_DIRECTORY):
         (copy / folder).mkdir(parents=True, exist_ok=True)
     for name in sorted(before):
+        if name in finished:
+            continue
         try:
-            grows = name.startswith(JOURNAL_DIRECTORY)
-            _copy_file(source / name, copy / name, report, grows=grows)
+            if name.startswith(JOURNAL_DIRECTORY):
+                _copy_extent(source / name, copy / name, report)
+            else:
+                _copy_file(source / name, copy / name, report)
         except FileNotFoundError:
             return False
     for path in [*copy.rglob("*")]:
@@ -194,22 +199,36 @@ def _outline(root: Path) -> dict[str, int]:
     return found
 
 
-def _copy_file(source: Path, copy: Path, report: Report, *, grows: bool) -> None:
-    """Extents of the journal only grow, parts never change, and catalogues are replaced."""
+def _finished_extents(copy: Path) -> set[str]:
+    """Those that were closed before they were copied: when the next one is there, one has been."""
+    journal = copy / JOURNAL_DIRECTORY
+    names = sorted(os.listdir(journal)) if journal.is_dir() else []
+    return {f"{JOURNAL_DIRECTORY}/{name}" for name in names[:-1]}
+
+
+def _copy_extent(source: Path, copy: Path, report: Report) -> None:
+    """An extent is written from its beginning to its end, over zeros. A reader may be overtaken and
+    find a group where it found no group before it: so what was found written is read again.
+    """
+    with source.open("rb", buffering=0) as reader, copy.open("wb") as writer:
+        found = reader.readall()
+        end, size = len(found.rstrip(b"\0")), len(found)
+        reader.seek(0)
+        writer.write(reader.read(end))
+        writer.truncate(size)
+    report(size)
+
+
+def _copy_file(source: Path, copy: Path, report: Report) -> None:
+    """Parts never change, and catalogues are replaced."""
     is_part = source.parent.name == SEALED_DIRECTORY
-    have = copy.stat().st_size if copy.exists() else 0
     with source.open("rb") as reader:
         size = os.fstat(reader.fileno()).st_size
-        if is_part and have == size and size:
+        if is_part and size and copy.exists() and copy.stat().st_size == size:
             return
-        start = have if grows and have <= size else 0
-        reader.seek(start)
-        with copy.open("r+b" if start else "wb") as writer:
-            writer.seek(start)
-            left = size - start
-            while left and (chunk := reader.read(min(_CHUNK, left))):
+        with copy.open("wb") as writer:
+            while chunk := reader.read(_CHUNK):
                 writer.write(chunk)
-                left -= len(chunk)
                 report(len(chunk))
 
 

@@ -21,6 +21,20 @@ class _Change:
     before: dict[Path, bytes | None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Durable:
+    """What of a file survives: the bytes that were written, and zeros laid behind them."""
+
+    end: int
+    size: int
+
+    def cut(self, size: int) -> _Durable:
+        return _Durable(min(self.end, size), min(self.size, size))
+
+
+_NOTHING = _Durable(0, 0)
+
+
 class FaultyDisk(SystemDisk):
     """Real files underneath. Faults are switched on and off at any time and hold for all files.
 
@@ -30,7 +44,7 @@ class FaultyDisk(SystemDisk):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._durable_bytes: dict[Path, int] = {}
+        self._durable: dict[Path, _Durable] = {}
         self._changes: list[_Change] = []
         self._room_bytes: int | None = None
         self._write_error: int | None = None
@@ -67,38 +81,38 @@ class FaultyDisk(SystemDisk):
         """Write into `target` what could be found under `root` if the power failed now."""
         with self._lock:
             files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-            durable = dict(self._durable_bytes)
+            durable = dict(self._durable)
             for change in reversed(self._changes[random.randint(0, len(self._changes)) :]):
                 for path, content in change.before.items():
                     files.pop(path, None)
                     if content is not None:
                         files[path] = content
-                        durable[path] = len(content)
+                        durable[path] = _Durable(len(content), len(content))
             directories = [path for path in root.rglob("*") if path.is_dir()]
         for directory in (root, *directories):
             (target / directory.relative_to(root)).mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
-            torn = _tear(content, durable.get(path, 0), random)
+            torn = _tear(content, durable.get(path, _NOTHING), random)
             (target / path.relative_to(root)).write_bytes(torn)
 
     def create(self, path: Path) -> AppendFile:
         with self._lock:
             self._check_room(path)
             self._change(path)
-            self._durable_bytes[path] = 0
+            self._durable[path] = _NOTHING
             return _FaultyFile(self, path, super().create(path))
 
     def truncate(self, path: Path, size: int) -> None:
         with self._lock:
             _raise(self._truncate_error, path)
             super().truncate(path, size)
-            self._durable_bytes[path] = min(self._durable_bytes.get(path, size), size)
+            self._durable[path] = self._durable.get(path, _Durable(size, size)).cut(size)
 
     def rename(self, source: Path, target: Path) -> None:
         with self._lock:
             self._change(source, target)
             super().rename(source, target)
-            self._durable_bytes[target] = self._durable_bytes.pop(source, 0)
+            self._durable[target] = self._durable.pop(source, _NOTHING)
 
     def remove(self, path: Path) -> None:
         with self._lock:
@@ -120,31 +134,40 @@ class FaultyDisk(SystemDisk):
         if self._room_bytes is not None and self._room_bytes <= 0:
             _raise(errno.ENOSPC, path)
 
-    def write_to(self, path: Path, file: AppendFile, pieces: Sequence[bytes]) -> None:
+    def write_to(self, path: Path, file: AppendFile, pieces: Sequence[bytes]) -> int:
+        """How much was written."""
         with self._lock:
             _raise(self._write_error, path)
             data = b"".join(pieces)
             if self._room_bytes is None:
                 file.write([data])
-                return
+                return len(data)
             fitting, self._room_bytes = data[: self._room_bytes], self._room_bytes - len(data)
             file.write([fitting])
             if len(fitting) < len(data):
                 self._room_bytes = 0
                 _raise(errno.ENOSPC, path)
+            return len(data)
 
-    def sync_file(self, path: Path) -> None:
+    def lay_zeros_in(self, path: Path, file: AppendFile, size: int) -> None:
+        with self._lock:
+            _raise(self._write_error, path)
+            if self._room_bytes is not None:
+                _raise(errno.ENOSPC, path)
+            file.lay_zeros(size)
+
+    def sync_file(self, path: Path, end: int) -> None:
         self._gate.wait()
         with self._lock:
             self.syncs += 1
             _raise(self._sync_error, path)
-            self._durable_bytes[path] = path.stat().st_size
+            self._durable[path] = _Durable(end, path.stat().st_size)
 
     def truncate_file(self, path: Path, file: AppendFile, size: int) -> None:
         with self._lock:
             _raise(self._truncate_error, path)
             file.truncate(size)
-            self._durable_bytes[path] = min(self._durable_bytes[path], size)
+            self._durable[path] = self._durable[path].cut(size)
 
 
 class _FaultyFile:
@@ -152,12 +175,16 @@ class _FaultyFile:
         self._disk = disk
         self._path = path
         self._file = file
+        self._end = 0
 
     def write(self, pieces: Sequence[bytes]) -> None:
-        self._disk.write_to(self._path, self._file, pieces)
+        self._end += self._disk.write_to(self._path, self._file, pieces)
+
+    def lay_zeros(self, size: int) -> None:
+        self._disk.lay_zeros_in(self._path, self._file, size)
 
     def sync(self) -> None:
-        self._disk.sync_file(self._path)
+        self._disk.sync_file(self._path, self._end)
 
     def truncate(self, size: int) -> None:
         self._disk.truncate_file(self._path, self._file, size)
@@ -171,11 +198,13 @@ def _raise(error: int | None, path: Path) -> None:
         raise OSError(error, os.strerror(error), str(path))
 
 
-def _tear(content: bytes, durable_bytes: int, random: Random) -> bytes:
-    """Keep what is durable; cut the rest anywhere, and blank a stretch of it now and then."""
-    kept = random.randint(min(durable_bytes, len(content)), len(content))
-    if kept - durable_bytes < 2 or random.random() < 0.5:
-        return content[:kept]
-    start = random.randint(durable_bytes, kept - 1)
+def _tear(content: bytes, durable: _Durable, random: Random) -> bytes:
+    """Keep what is durable; end the writing behind it anywhere, and blank a stretch of it now and
+    then. Zeros that are durable stay where nothing was written over them."""
+    kept = random.randint(min(durable.end, len(content)), len(content))
+    zeros = bytes(max(0, min(durable.size, len(content)) - kept))
+    if kept - durable.end < 2 or random.random() < 0.5:
+        return content[:kept] + zeros
+    start = random.randint(durable.end, kept - 1)
     end = random.randint(start + 1, kept)
-    return content[:start] + bytes(end - start) + content[end:kept]
+    return content[:start] + bytes(end - start) + content[end:kept] + zeros

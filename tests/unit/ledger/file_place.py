@@ -47,5 +47,10 @@ def extents(root: Path) -> list[Path]:
     return sorted((root / "journal").iterdir())
 
 
+def written(extent: Path) -> bytes:
+    """Without the zeros that were laid for what is written next."""
+    return extent.read_bytes().rstrip(b"\0")
+
+
 def settled(root: Path) -> list[str]:
     return sorted(path.name for path in (root / "sealed").iterdir())

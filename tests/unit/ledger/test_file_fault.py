@@ -49,6 +49,24 @@ FAULTS = [
 ]
 
 
+def test_a_group_for_which_there_is_room_needs_none_for_zeros_behind_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        disk = FaultyDisk()
+        store = await open_file_store(tmp_path, disk=disk, policy=BY_HAND)
+        disk.fill(10_000)
+        writer = await store.create(term=ONE, properties={})
+        await append(writer, numbered(5))
+        (extent,) = extents(tmp_path)
+        assert extent.stat().st_size == store.journal_bytes
+        disk.heal()
+        await append(writer, numbered(5, start=5))
+        assert extent.stat().st_size > store.journal_bytes
+        assert await read_all(store, writer.id) == numbered(10)
+        await store.close()
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize(("fault", "refusal"), FAULTS)
 def test_a_failed_append_ends_its_ledger_and_the_next_one_works(
     tmp_path: Path, fault: Callable[[FaultyDisk], None], refusal: type[BrokerError]

@@ -23,7 +23,15 @@ from magnetar.ledger.backends.file.record import HEADER
 from magnetar.ledger.backends.file.witness import LedgerWitness
 from magnetar.model.position import EntryId, LedgerId, Term
 from magnetar.testing.disk import FaultyDisk
-from tests.unit.ledger.file_place import BY_HAND, ONE, append, extents, numbered, read_all
+from tests.unit.ledger.file_place import (
+    BY_HAND,
+    ONE,
+    append,
+    extents,
+    numbered,
+    read_all,
+    written,
+)
 
 
 async def abandoned(store: FileLedgerStore, root: Path, target: Path) -> Path:
@@ -67,11 +75,11 @@ def test_the_last_extent_may_end_at_any_byte(tmp_path: Path) -> None:
         await writers[0].seal()
         whole = await abandoned(store, tmp_path / "live", tmp_path / "whole")
         (extent,) = extents(whole)
-        data = extent.read_bytes()
+        data = written(extent)
         for cut in range(len(data)):
             target = tmp_path / "cut"
             shutil.copytree(whole, target)
-            (target / "journal" / extent.name).write_bytes(data[:cut])
+            (target / "journal" / extent.name).write_bytes(data[:cut] + bytes(100 * (cut % 2)))
             again = await open_file_store(target, disk=FaultyDisk(), policy=BY_HAND)
             for writer in writers:
                 durable = max((last for end, last in ends if end <= cut), default=-1)
@@ -93,6 +101,25 @@ def test_the_last_extent_may_end_at_any_byte(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+def test_zeros_laid_for_later_groups_are_no_torn_write_and_go_with_the_next_start(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        store = await open_file_store(tmp_path / "live", policy=BY_HAND)
+        writer = await store.create(term=ONE, properties={})
+        await append(writer, [bytes(20)] * 5)
+        root = await abandoned(store, tmp_path / "live", tmp_path / "copy")
+        (live,), (extent,) = extents(tmp_path / "live"), extents(root)
+        assert extent.stat().st_size > store.journal_bytes
+        assert check_ledgers(root) == []
+        again = await open_file_store(root, policy=BY_HAND)
+        assert await read_all(again, writer.id) == [bytes(20)] * 5
+        await again.close()
+        assert extent.read_bytes() == live.read_bytes()[: extent.stat().st_size]
+
+    asyncio.run(body())
+
+
 def test_a_torn_tail_is_reported_and_harmless(tmp_path: Path) -> None:
     async def body() -> None:
         store = await open_file_store(tmp_path / "live", policy=BY_HAND)
@@ -101,7 +128,7 @@ def test_a_torn_tail_is_reported_and_harmless(tmp_path: Path) -> None:
         await append(writer, numbered(5, start=5))
         root = await abandoned(store, tmp_path / "live", tmp_path / "copy")
         (extent,) = extents(root)
-        extent.write_bytes(extent.read_bytes()[:-10])
+        extent.write_bytes(written(extent)[:-10])
         (finding,) = check_ledgers(root)
         assert finding.kind is FindingKind.TORN
         assert finding.is_harmless
@@ -475,13 +502,14 @@ def test_a_damaged_last_group_that_the_metadata_has_seen_is_no_torn_write(tmp_pa
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("zeros", [b"", bytes(4096)], ids=["cut off", "zeros behind it"])
 def test_a_journal_that_lost_what_the_metadata_has_seen_is_refused_until_that_is_accepted(
-    tmp_path: Path,
+    tmp_path: Path, zeros: bytes
 ) -> None:
     async def body() -> None:
         root, ledger, seen, last = await witnessed(tmp_path)
         (extent,) = extents(root)
-        extent.write_bytes(extent.read_bytes()[:last])
+        extent.write_bytes(extent.read_bytes()[:last] + zeros)
         before = extent.read_bytes()
         with pytest.raises(DataDirectoryRefused, match=f"{extent}.*doctor --repair"):
             await open_file_store(root, policy=BY_HAND, seen=seen)

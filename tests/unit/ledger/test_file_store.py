@@ -204,6 +204,29 @@ def test_deleting_a_settled_ledger_removes_its_file(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+def test_zeros_are_laid_behind_small_groups_and_end_with_the_extent(tmp_path: Path) -> None:
+    async def body() -> None:
+        store = await open_file_store(tmp_path, policy=BY_HAND)
+        writer = await store.create(term=ONE, properties={})
+        (extent,) = extents(tmp_path)
+        laid = extent.stat().st_size
+        assert laid > store.journal_bytes
+        await append(writer, numbered(5))
+        assert extent.stat().st_size == laid
+        large = [bytes(100_000)] * 3
+        await append(writer, large)
+        assert extent.stat().st_size == store.journal_bytes
+        await append(writer, numbered(1))
+        assert extent.stat().st_size > store.journal_bytes
+        await store.close()
+        assert extent.stat().st_size == store.journal_bytes
+        store = await open_file_store(tmp_path, policy=BY_HAND)
+        assert await read_all(store, writer.id) == [*numbered(5), *large, *numbered(1)]
+        await store.close()
+
+    asyncio.run(body())
+
+
 def test_an_overgrown_journal_settles_open_ledgers_in_parts(tmp_path: Path) -> None:
     async def body() -> None:
         policy = replace(SMALL_EXTENTS, journal_bytes_max=12_000, garbage_bytes_min=8_000)

@@ -24,7 +24,37 @@ class PowerLost(BaseException):
 @dataclass(slots=True)
 class _File:
     data: bytearray = field(default_factory=bytearray)
-    durable_bytes: int = 0
+    end: int = 0
+    """Of what was written; zeros may be laid behind it."""
+    durable_end: int = 0
+    durable_size: int = 0
+
+    def write(self, data: bytes) -> None:
+        self.data[self.end : self.end + len(data)] = data
+        self.end += len(data)
+
+    def note_durable(self) -> None:
+        self.durable_end, self.durable_size = self.end, len(self.data)
+
+    def truncate(self, size: int) -> None:
+        del self.data[size:]
+        self.end = min(self.end, size)
+        self.durable_end = min(self.durable_end, size)
+        self.durable_size = min(self.durable_size, size)
+
+    def lose_power(self, random: Random) -> None:
+        """Keep what is durable and some of what was written behind it; zeros that are durable stay
+        where nothing was written over them.
+        """
+        kept = random.randint(self.durable_end, len(self.data))
+        size = max(kept, self.durable_size)
+        self.data[kept:] = bytes(size - kept)
+        torn = kept - self.durable_end
+        if torn > 1 and random.random() < 0.3:
+            start = self.durable_end + random.randrange(torn)
+            self.data[start:kept] = bytes(kept - start)
+        self.end = size
+        self.note_durable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +85,7 @@ class SimulatedDisk:
                     self._files[path] = file
         self._renamings.clear()
         for file in self._files.values():
-            kept = self._random.randint(file.durable_bytes, len(file.data))
-            del file.data[kept:]
-            torn = kept - file.durable_bytes
-            if torn > 1 and self._random.random() < 0.3:
-                start = file.durable_bytes + self._random.randrange(torn)
-                file.data[start:kept] = bytes(kept - start)
-            file.durable_bytes = len(file.data)
+            file.lose_power(self._random)
         self._operations_left = None
         self.error = None
 
@@ -98,9 +122,7 @@ class SimulatedDisk:
 
     def truncate(self, path: Path, size: int) -> None:
         self._step(path)
-        file = self._files[path]
-        del file.data[size:]
-        file.durable_bytes = min(file.durable_bytes, size)
+        self._files[path].truncate(size)
 
     def rename(self, source: Path, target: Path) -> None:
         self._step(source)
@@ -134,19 +156,22 @@ class SimulatedDisk:
             self._step(path)
         except OSError:
             data = b"".join(pieces)
-            file.data += data[: self._random.randint(0, len(data))]
+            file.write(data[: self._random.randint(0, len(data))])
             raise
         for piece in pieces:
-            file.data += piece
+            file.write(piece)
+
+    def lay_zeros_in(self, path: Path, file: _File, size: int) -> None:
+        self._step(path)
+        file.data[file.end :] = bytes(size)
 
     def sync_file(self, path: Path, file: _File) -> None:
         self._step(path)
-        file.durable_bytes = len(file.data)
+        file.note_durable()
 
     def truncate_file(self, path: Path, file: _File, size: int) -> None:
         self._step(path)
-        del file.data[size:]
-        file.durable_bytes = min(file.durable_bytes, size)
+        file.truncate(size)
 
 
 class _SimulatedFile:
@@ -157,6 +182,9 @@ class _SimulatedFile:
 
     def write(self, pieces: Sequence[bytes]) -> None:
         self._disk.write_to(self._path, self._file, pieces)
+
+    def lay_zeros(self, size: int) -> None:
+        self._disk.lay_zeros_in(self._path, self._file, size)
 
     def sync(self) -> None:
         self._disk.sync_file(self._path, self._file)

@@ -15,10 +15,15 @@ _PIECES_MAX: Final = 1024
 
 
 class AppendFile(Protocol):
-    """A file that only grows; one thread uses it."""
+    """A file that is written from its beginning to its end; one thread uses it."""
 
     def write(self, pieces: Sequence[bytes]) -> None:
         """Append all of it, or raise after an unknown part of it was written."""
+
+    def lay_zeros(self, size: int) -> None:
+        """Put so many zeros behind what was written, for the next writes to go over: a sync after
+        which the file is no longer than before has less to do.
+        """
 
     def sync(self) -> None:
         """Return when everything written so far survives a power failure."""
@@ -58,18 +63,25 @@ class Disk(Protocol):
 
 class SystemAppendFile:
     def __init__(self, path: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o600)
+        self._end = 0
 
     def write(self, pieces: Sequence[bytes]) -> None:
         for start in range(0, len(pieces), _PIECES_MAX):
             chunk = pieces[start : start + _PIECES_MAX]
             written = os.writev(self._descriptor, chunk)
+            self._end += written
             if written == sum(map(len, chunk)):
                 continue
             rest = memoryview(b"".join(chunk))[written:]
             while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+                written = os.write(self._descriptor, rest)
+                self._end += written
+                rest = rest[written:]
+
+    def lay_zeros(self, size: int) -> None:
+        os.pwrite(self._descriptor, bytes(size), self._end)
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)

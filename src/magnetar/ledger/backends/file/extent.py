@@ -28,6 +28,12 @@ _MAGIC: Final = b"MGNTRjrn"
 _VERSION: Final = 1
 _CHECKSUM_BYTES: Final = 4
 _SUFFIX: Final = ".log"
+_ZEROS_BYTES_MIN: Final = 256 * 1024
+_GROUPS_AHEAD: Final = 8
+_ZEROS_FOR_BYTES_MAX: Final = 64 * 1024
+"""Zeros are laid behind groups up to this size: larger ones are slowed down more by writing every
+byte twice than by telling the file system that the file has grown.
+"""
 
 
 class Point(NamedTuple):
@@ -131,6 +137,8 @@ class ExtentWriter:
         self._number = 0
         self._seed = 0
         self._offset = 0
+        self._laid_end = 0
+        """Up to here the file holds zeros behind what was written."""
         self._group_start = 0
         self._records = 0
         self._pieces: list[bytes] = []
@@ -159,6 +167,9 @@ class ExtentWriter:
 
     def close(self) -> None:
         if self._file is not None:
+            with contextlib.suppress(OSError):  # else recovery finds zeros there, and cuts them off
+                if self._laid_end > self._offset:
+                    self._file.truncate(self._offset)
             self._file.close()
             self._file = None
 
@@ -206,8 +217,7 @@ class ExtentWriter:
             if is_empty or (fits and self._records < self._extent_records_max):
                 return
             self._flush()
-            self._file.close()
-            self._file = None
+            self.close()
             self._open(Point(self._number, self._offset))
         else:
             self._open(self._good)
@@ -223,7 +233,7 @@ class ExtentWriter:
         self._disk.sync_directory(self._directory)
         self._written.syncs += 1
         self._seed = extent_seed(number)
-        self._offset = self._group_start = EXTENT_HEADER.size
+        self._offset = self._group_start = self._laid_end = EXTENT_HEADER.size
         self._records = 0
         self._written.extents[number] = (self._offset, 0)
 
@@ -232,10 +242,24 @@ class ExtentWriter:
         if self._pieces:
             self._file.write(self._pieces)
             self._pieces = []
+            if self._sync and self._offset > self._laid_end:
+                self._lay_zeros(self._file)
         if self._sync:
             self._file.sync()
             self._written.syncs += 1
         self._written.extents[self._number] = (self._offset, self._records)
+
+    def _lay_zeros(self, file: AppendFile) -> None:
+        """The file grows with this group: let it grow for the next small ones as well, whose syncs
+        then write data alone, and not what the file system keeps of a file that has grown."""
+        self._laid_end = self._offset
+        size = self._offset - self._group_start
+        wanted = max(_ZEROS_BYTES_MIN, _GROUPS_AHEAD * size)
+        room = min(wanted, self._extent_bytes_max - self._offset)
+        if size <= _ZEROS_FOR_BYTES_MAX and room > 0:
+            with contextlib.suppress(OSError):  # as much as there was room for is laid
+                file.lay_zeros(room)
+                self._laid_end = self._offset + room
 
     def _abandon(self) -> None:
         """Leave the failed extent: cut it back when it has a good beginning, else remove it;

@@ -229,8 +229,6 @@ class _Examination:
         if is_last and self._seen is not None and self._seen.extent == link.extent:
             durable_end = max(durable_end, self._seen.end)
             end = max(end, durable_end)
-            if len(data) < durable_end > link.start:
-                self._shortfall = f"{path} has {len(data)} bytes, not {durable_end}"
         walk = walk_records(
             data,
             seed=extent_seed(link.extent),
@@ -238,9 +236,15 @@ class _Examination:
             end=end,
             durable_end=durable_end,
         )
+        if is_last and link.start < durable_end:
+            written = _end_of_writing(data, walk.records[-1].end if walk.records else link.start)
+            if written < durable_end:
+                self._shortfall = f"{path} has {written} bytes, not {durable_end}"
         if walk.end < end:
-            sentence = f"{end - walk.end} bytes of an interrupted write"
-            self._find(FindingKind.TORN, path, walk.end, sentence)
+            torn = len(data[walk.end : end].rstrip(b"\0"))  # the rest was laid there to write over
+            if torn:
+                sentence = f"{torn} bytes of an interrupted write"
+                self._find(FindingKind.TORN, path, walk.end, sentence)
             self._truncations.append((path, walk.end))
         records = self._replay.usage.records_in(link.extent) + len(walk.records)
         self._replay.usage.note(link.extent, walk.end, records)
@@ -338,3 +342,10 @@ class _Examination:
     def _load_header(self, extent: int) -> Point | None:
         (data,) = self._disk.read(self._path(extent), [(0, EXTENT_HEADER.size)])
         return decode_extent_header(data, extent)
+
+
+def _end_of_writing(data: bytearray, read: int) -> int:
+    """Where an extent ends but for zeros that were laid for later groups; its records were read up
+    to `read`.
+    """
+    return read + len(data[read:].rstrip(b"\0")) if read < len(data) else len(data)
