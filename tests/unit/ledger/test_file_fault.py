@@ -7,6 +7,7 @@ import errno
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -63,6 +64,43 @@ def test_a_group_for_which_there_is_room_needs_none_for_zeros_behind_it(tmp_path
         assert extent.stat().st_size > store.journal_bytes
         assert await read_all(store, writer.id) == numbered(10)
         await store.close()
+
+    asyncio.run(body())
+
+
+class RollFailingDisk(FaultyDisk):
+    """Makes no names of files durable once it is told to."""
+
+    names_left: int | None = None
+
+    def sync_directory(self, path: Path) -> None:
+        if self.names_left is not None:
+            self.names_left -= 1
+            if self.names_left < 0:
+                raise OSError(errno.EIO, "told to fail")
+        super().sync_directory(path)
+
+
+@pytest.mark.parametrize("seed", [2, 1, 5, 0])  # of the last changes of names, 3, 2, 1, 0 are lost
+def test_extents_of_a_group_that_failed_go_so_that_none_is_left_that_follows_a_missing_one(
+    tmp_path: Path, seed: int
+) -> None:
+    async def body() -> None:
+        disk = RollFailingDisk()
+        policy = replace(BY_HAND, extent_bytes_max=400, run_bytes_max=200)
+        store = await open_file_store(tmp_path / "live", disk=disk, policy=policy)
+        writer = await store.create(term=ONE, properties={})
+        await append(writer, numbered(5))
+        await store.settle()
+        disk.names_left = 1
+        with pytest.raises(StorageFailed):
+            await append(writer, numbered(40, start=5))
+        disk.cut_power(tmp_path / "live", tmp_path / "cut", Random(seed))
+        await store.close()
+        again = await open_file_store(tmp_path / "cut", policy=policy)
+        assert (await read_all(again, writer.id))[:5] == numbered(5)
+        await again.close()
+        assert check_ledgers(tmp_path / "cut") == []
 
     asyncio.run(body())
 

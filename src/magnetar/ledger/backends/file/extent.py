@@ -273,6 +273,7 @@ class ExtentWriter:
                 failed.truncate(self._good.end)
         with contextlib.suppress(OSError):
             failed.close()
-        for number in range(self._good.extent + 1, self._next):
+        # The newest first: none may be left that follows one that is gone.
+        for number in reversed(range(self._good.extent + 1, self._next)):
             with contextlib.suppress(OSError):
                 self._disk.remove(self._directory / extent_name(number))
