@@ -49,10 +49,8 @@ class Acknowledger:
         self._timeout = session.operation_timeout
         self._pending: dict[Enlisting, tuple[TransactionAcks, asyncio.Future[None]]] = {}
         """What is to be sent of each transaction."""
-        self._within: set[asyncio.Future[None]] = set()
-        """What of transactions has no receipt yet."""
-        self._receipts: set[asyncio.Future[None]] = set()
-        """Of what was sent to be confirmed."""
+        self._unconfirmed: dict[asyncio.Future[None], None] = {}
+        """What was sent to be confirmed, or in transactions, and has no receipt yet."""
         self._timer: Timer | None = None
 
     def add(self, id: MessageId, entries: Sequence[MessageId]) -> None:
@@ -82,12 +80,12 @@ class Acknowledger:
         commands = self.group.take(self._consumer_id)
         if commands:
             receipt = asyncio.get_running_loop().create_future()
-            self._receipts.add(receipt)
-            receipt.add_done_callback(self._receipts.discard)
+            self._unconfirmed[receipt] = None
+            receipt.add_done_callback(self._unconfirmed.pop)
             self._session.scope.start(
                 self._obtain(connection, commands, receipt), f"acknowledge on {self._topic}"
             )
-        for sent in (*self._receipts, *self._within):
+        for sent in tuple(self._unconfirmed):
             await asyncio.shield(sent)
 
     async def _obtain(
@@ -128,8 +126,8 @@ class Acknowledger:
         if pending is None:
             sent = asyncio.get_running_loop().create_future()
             transaction.follow(self._session, sent)
-            self._within.add(sent)
-            sent.add_done_callback(self._within.discard)
+            self._unconfirmed[sent] = None
+            sent.add_done_callback(self._unconfirmed.pop)
             self.group.tell_indexes()
             pending = self._pending[transaction] = TransactionAcks(), sent
             self._session.scope.start(

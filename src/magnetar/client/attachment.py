@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from magnetar.client.connection import Connection
 from magnetar.client.error import AlreadyClosedError, ConnectError, PulsarError
 from magnetar.client.retry import insist, is_final
 from magnetar.client.session import Session
 from magnetar.model.name import TopicName
+from magnetar.runtime.wakeup import Wakeup
 from magnetar.wire.command import CommandFlow
 
 
-class Attachment:
-    """`attach` introduces the owner on a connection; it runs again after every loss.
+class Attached(Protocol):
+    """A producer or a consumer, as what keeps it on a connection sees it."""
 
-    The first attachment insists until the operation timeout. Later ones go on until they succeed or
-    a refusal is final, which `give_up` gets.
+    async def attach(self, connection: Connection) -> None:
+        """Introduce itself; again after every loss."""
+
+    def detach(self, connection: Connection) -> None:
+        """Take that back."""
+
+    def finish(self, failure: PulsarError) -> None:
+        """It cannot be attached any more."""
+
+
+class Attachment:
+    """The first attachment insists until the operation timeout. Later ones go on until they succeed
+    or a refusal is final.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        topic: TopicName,
-        *,
-        attach: Callable[[Connection], Awaitable[None]],
-        detach: Callable[[Connection], None],
-        give_up: Callable[[PulsarError], None],
-    ) -> None:
+    def __init__(self, session: Session, topic: TopicName, owner: Attached) -> None:
         self._session = session
         self._topic = topic
-        self._attach = attach
-        self._detach = detach
-        self._give_up = give_up
+        self._owner = owner
         self._is_closed = False
         self._turn = session.next_turn()
-        self._attached = asyncio.Event()
+        self._changed = Wakeup()
         self._candidate: Connection | None = None
         self.connection: Connection | None = None
 
@@ -60,7 +61,6 @@ class Attachment:
         if connection is not self.connection:
             return
         self.connection = None
-        self._attached.clear()
         if not self._is_closed and not isinstance(connection.reason, AlreadyClosedError):
             name = f"attach {self._topic}"
             self._session.scope.start(self._attach_again(assigned), name)
@@ -73,7 +73,7 @@ class Attachment:
                 while self.connection is None:
                     if self._is_closed:
                         raise AlreadyClosedError(f"{self._topic} was closed")
-                    await self._attached.wait()
+                    await self._changed.wait()
         except TimeoutError:
             raise ConnectError(f"{self._topic} is not connected") from None
         return self.connection
@@ -81,7 +81,7 @@ class Attachment:
     def close(self) -> Connection | None:
         """Stop attaching; returns the connection in use, to say goodbye on."""
         self._is_closed = True
-        self._attached.set()  # those that wait are refused
+        self._changed.wake()  # those that wait are refused
         connection, self.connection = self.connection, None
         return connection
 
@@ -95,7 +95,7 @@ class Attachment:
                 if self._is_closed:
                     return
                 if is_final(error):
-                    self._give_up(error)
+                    self._owner.finish(error)
                     return
             assigned = None
             await self._session.clock.sleep(backoff.next_s())
@@ -107,15 +107,15 @@ class Attachment:
         else:
             connection = await lookup.connect_to(assigned, self._turn)
         self._candidate = connection
-        await self._attach(connection)
+        await self._owner.attach(connection)
         is_kept, self._candidate = self._candidate is connection, None
         if self._is_closed:
-            self._detach(connection)
+            self._owner.detach(connection)
             raise AlreadyClosedError(f"{self._topic} was closed")
         if not is_kept:
             raise ConnectError(f"The broker let {self._topic} go at once")
         self.connection = connection
-        self._attached.set()
+        self._changed.wake()
 
 
 class Permits:

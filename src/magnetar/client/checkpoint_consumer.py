@@ -254,29 +254,23 @@ class CheckpointTopic(InboxSource):
             start=self._positions.floor(number),
             properties=properties,
         )
-        consumers = self.consumers
+        origin = origin_of(self.topic, number)
+        return SegmentConsumer(self._session, read.topic, settings, origin=origin, outlet=self)
 
-        def on_lost(error: PulsarError) -> None:
-            consumers.skip(number)
-            if isinstance(error, NotFoundError):
-                self._finish(number)
-            else:
-                self._inbox.fail(error)
+    def on_end(self, part: TopicConsumer) -> None:
+        assert isinstance(part, SegmentConsumer)
+        # What was trimmed is never delivered, although it was the last.
+        if part.is_emptied and self.is_current(part):
+            self._finish(part.segment)
 
-        def on_end() -> None:
-            if part.is_emptied:  # what was trimmed is never delivered, although it was the last
-                self._finish(number)
-
-        part = SegmentConsumer(
-            self._session,
-            read.topic,
-            settings,
-            origin=origin_of(self.topic, number),
-            outlet=self,
-            give_up=on_lost,
-            on_end=on_end,
-        )
-        return part
+    def on_lost(self, part: TopicConsumer, failure: PulsarError) -> None:
+        if not self.is_current(part):
+            return
+        self.consumers.skip(part.segment)
+        if isinstance(failure, NotFoundError):
+            self._finish(part.segment)
+        else:
+            self._inbox.fail(failure)
 
     async def _open_part(self, number: SegmentId, part: TopicConsumer) -> None:
         assert isinstance(part, SegmentConsumer)

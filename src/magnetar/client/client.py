@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any, Never, TypedDict, TypeVar, Unpack, overlo
 from magnetar.client.authentication import Authentication
 from magnetar.client.checkpoint import Checkpoint, check_start
 from magnetar.client.checkpoint_consumer import AsyncCheckpointConsumer
-from magnetar.client.consumer import (
-    AsyncConsumer,
-    AsyncQueueConsumer,
-    IndividualConsumer,
-    open_consumer,
-)
+from magnetar.client.consumer import AsyncConsumer, AsyncQueueConsumer, IndividualConsumer
 from magnetar.client.coordinator import Coordinators, LookedUpCoordinators, WatchedCoordinators
 from magnetar.client.dead_letter import LetterProducer
 from magnetar.client.error import AlreadyClosedError, ConfigurationError
@@ -44,7 +39,7 @@ from magnetar.client.reader import AsyncReader
 from magnetar.client.retry_letter import plan_letters
 from magnetar.client.schema.schema import Schema
 from magnetar.client.session import MEMORY_BYTES_DEFAULT, Session, make_session
-from magnetar.client.stream import AsyncStreamConsumer, open_stream
+from magnetar.client.stream import AsyncStreamConsumer
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.table_view import AsyncTableView
 from magnetar.client.telemetry import Telemetry
@@ -232,7 +227,11 @@ class AsyncPulsarClient(Handle):
 
         async def open() -> AsyncStreamConsumer[Any]:
             self.check_open()
-            return await open_stream(self._session, settings, target, release_timeout)
+            consumer: AsyncStreamConsumer[Any] = AsyncStreamConsumer(
+                self._session, settings, target, release_timeout
+            )
+            await consumer.open()
+            return consumer
 
         return Opening(open)
 
@@ -321,8 +320,7 @@ class AsyncPulsarClient(Handle):
 
         async def open() -> C:
             self.check_open()
-            return await open_consumer(
-                kind,
+            consumer = kind(
                 self._session,
                 settings,
                 target._replace(topics=topics),
@@ -331,6 +329,8 @@ class AsyncPulsarClient(Handle):
                 is_regular=is_regular,
                 open_letter_producer=self._open_letter_producer,
             )
+            await consumer.open()
+            return consumer
 
         return Opening(open)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -99,14 +100,23 @@ def log_failed(message: Message[Any], error: Exception) -> None:
 
 
 class SubscriptionConsumer(Receiver[T], Generic[T, M]):
+    """Opened by `open`; `target` says of what."""
+
     def __init__(
-        self, session: Session, settings: ConsumerSettings, inbox: Inbox, topic_set: TopicSet[M]
+        self, session: Session, settings: ConsumerSettings, target: ConsumerTarget
     ) -> None:
-        super().__init__(inbox)
+        super().__init__(Inbox(session.clock))
         self._session = session
         self._settings = settings
-        self._topic_set = topic_set
+        self._topic_set: TopicSet[M] = TopicSet(session, target, self._make_topic)
         self._acknowledged = self._refused = 0
+
+    @abstractmethod
+    def _make_topic(self, name: TopicName, *, create: bool) -> M: ...
+
+    def _lose_topic(self, member: M, error: PulsarError) -> None:
+        if not self._topic_set.lose(member):
+            self._inbox.fail(error)
 
     @property
     def topic(self) -> str:
@@ -229,12 +239,32 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
         self,
         session: Session,
         settings: ConsumerSettings,
-        inbox: Inbox,
-        topic_set: TopicSet[SubscribedTopic],
+        target: ConsumerTarget,
+        dead_letter: DeadLetterPolicy | None,
         retries: RetryLetters | None,
+        *,
+        is_regular: bool,
+        open_letter_producer: OpenLetterProducer,
     ) -> None:
-        super().__init__(session, settings, inbox, topic_set)
+        super().__init__(session, settings, target)
+        self._dead_letter = dead_letter
         self._retries = retries
+        self._is_regular = is_regular
+        self._open_letter_producer = open_letter_producer
+
+    def _make_topic(self, name: TopicName, *, create: bool) -> SubscribedTopic:
+        return SubscribedTopic(
+            self._session,
+            name,
+            self._settings,
+            self._inbox,
+            create=create,
+            names_topic=self._topic_set.is_of_many,
+            dead_letter=self._dead_letter,
+            open_letter_producer=self._open_letter_producer,
+            is_regular=self._is_regular,
+            on_lost=self._lose_topic if self._is_regular else None,
+        )
 
     async def acknowledge(
         self, message: Done[T], transaction: TransactionHandle | None = None
@@ -427,43 +457,3 @@ class AsyncConsumer(IndividualConsumer[T], Generic[T]):
             if await part.is_behind():
                 return True
         return False
-
-
-C = TypeVar("C", bound=IndividualConsumer[Any])
-
-
-async def open_consumer(
-    kind: type[C],
-    session: Session,
-    settings: ConsumerSettings,
-    target: ConsumerTarget,
-    dead_letter: DeadLetterPolicy | None,
-    retries: RetryLetters | None,
-    *,
-    is_regular: bool,
-    open_letter_producer: OpenLetterProducer,
-) -> C:
-    inbox = Inbox(session.clock)
-
-    def make(name: TopicName, *, create: bool) -> SubscribedTopic:
-        return SubscribedTopic(
-            session,
-            name,
-            settings,
-            inbox,
-            create=create,
-            names_topic=target.is_of_many,
-            dead_letter=dead_letter,
-            open_letter_producer=open_letter_producer,
-            is_regular=is_regular,
-            on_lost=on_lost if is_regular else None,
-        )
-
-    def on_lost(member: SubscribedTopic, error: PulsarError) -> None:
-        if not topic_set.lose(member):
-            inbox.fail(error)
-
-    topic_set = TopicSet(session, target, make)
-    consumer = kind(session, settings, inbox, topic_set, retries)
-    await consumer.open()
-    return consumer

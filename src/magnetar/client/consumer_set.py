@@ -81,7 +81,7 @@ class ConsumerSet:
         """What is attached or being attached, and as what."""
         self._gone: dict[SegmentId, SegmentRead] = {}
         self._opening: dict[SegmentId, asyncio.Task[Any]] = {}
-        self._releases: set[asyncio.Task[None]] = set()
+        self._releases: dict[asyncio.Task[None], None] = {}
         self._is_started = False
         self._is_closed = False
         self._is_paused = False
@@ -291,8 +291,8 @@ class ConsumerSet:
         if part is not None:
             self.leaving[number] = part
             task = self._session.scope.start(self._finish(number, part), f"leave {part.topic}")
-            self._releases.add(task)
-            task.add_done_callback(self._releases.discard)
+            self._releases[task] = None
+            task.add_done_callback(self._releases.pop)
 
     async def _finish(self, number: SegmentId, part: TopicConsumer) -> None:
         await self._release(number, part)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence, Set
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Final, Generic, Self, TypeVar, overload
 
 from magnetar.client.consumer_set import ConsumerSet
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
@@ -19,6 +18,10 @@ from magnetar.client.quantity import Duration
 from magnetar.client.retry import find_deadline
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.runtime.clock import Clock
+from magnetar.runtime.log import Logger
+from magnetar.runtime.wakeup import Wakeup
+
+_log = Logger(__name__)
 
 M = TypeVar("M")
 
@@ -80,6 +83,14 @@ class InboxSource:
     def start_over(self, part: TopicConsumer) -> None:
         self._inbox.start_over(part)
 
+    def on_end(self, part: TopicConsumer) -> None:
+        """Consumers of a subscription go on: the topic may be read again."""
+
+    def on_lost(self, part: TopicConsumer, failure: PulsarError) -> None:
+        if self.is_current(part):
+            _log.warning("segment lost", topic=part.topic, reason=failure)
+            self.consumers.skip(part.segment)
+
 
 class _Run:
     """Messages that came in one entry, taken from the front on. Void once its part has a newer
@@ -113,6 +124,10 @@ class _Run:
         self.is_told_each = source.hears_each or part.counts_time
 
 
+_NO_RUNS: Final[deque[_Run]] = deque(maxlen=0)
+"""Of every inbox to which nothing came yet: an empty deque takes 600 bytes."""
+
+
 class Inbox:
     """One queue in the order of arrival; every receiver that waits is woken by what comes.
 
@@ -125,10 +140,10 @@ class Inbox:
         self.failure: PulsarError | None = None
         self.received = 0
         """How many messages the application got and the sources know of."""
-        self._runs: deque[_Run] = deque()
+        self._runs = _NO_RUNS
         self._noted: list[_Run] = []
         """Those of which some were taken that their sources do not know of."""
-        self._arrived = asyncio.Event()
+        self._arrived = Wakeup()
         self._lock = threading.Lock()
         """Around everything that changes the runs."""
         self._threads: list[threading.Lock] = []
@@ -153,6 +168,8 @@ class Inbox:
         self, source: InboxSource, part: TopicConsumer, messages: Sequence[Message[Any]]
     ) -> None:
         with self._lock:
+            if self._runs is _NO_RUNS:
+                self._runs = deque()
             self._runs.append(_Run(source, part, messages))
         self._wake()
 
@@ -288,7 +305,6 @@ class Inbox:
     async def wait(self, deadline: float | None) -> bool:
         """Until something may be there; False when the time is over."""
         self.settle()
-        self._arrived.clear()
         try:
             async with self.clock.timeout_at(deadline):
                 await self._arrived.wait()
@@ -324,7 +340,7 @@ class Inbox:
         self._wake()
 
     def _wake(self) -> None:
-        self._arrived.set()
+        self._arrived.wake()
         with self._lock:
             threads, self._threads = self._threads, []
         for arrived in threads:

@@ -17,7 +17,7 @@ from magnetar.client.session import Session
 from magnetar.client.watch import Watch
 from magnetar.errors import InvalidName
 from magnetar.model.layout import Layout
-from magnetar.model.name import TopicDomain, TopicName, parse_topic
+from magnetar.model.name import TopicDomain, TopicName, parse_stored_topic, parse_topic
 from magnetar.model.scalable import LayoutView
 from magnetar.model.segment import WHOLE, HashRange, Segment
 from magnetar.rules.route import KeyHash, SegmentHash, route_partition, route_turn, segment_hash
@@ -77,7 +77,7 @@ def parse_name(text: str) -> TopicName:
     """The name of a topic of any kind; refusals say what to write."""
     check_name(text)
     try:
-        name = parse_topic(text)
+        name = parse_stored_topic(text)
     except InvalidName as error:
         raise ConfigurationError(error.sentence) from None
     if name.domain is TopicDomain.SEGMENT:

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from magnetar.client.connection import Connection
-from magnetar.client.message import Origin
 from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
-from magnetar.client.session import Session
-from magnetar.client.subscription import ConsumerSettings, Floor
-from magnetar.client.topic_consumer import GiveUp, Outlet, TopicConsumer, ask_last
-from magnetar.model.name import TopicName
+from magnetar.client.subscription import Floor
+from magnetar.client.topic_consumer import TopicConsumer, ask_last
 from magnetar.wire.command import position_of
 
 
 class SegmentConsumer(TopicConsumer):
-    """`on_end` is called when the broker has no more to deliver of a sealed segment."""
-
-    def __init__(
-        self,
-        session: Session,
-        topic: TopicName,
-        settings: ConsumerSettings,
-        *,
-        origin: Origin | None = None,
-        outlet: Outlet | None,
-        give_up: GiveUp,
-        may_create: Callable[[], bool] | None = None,
-        on_end: Callable[[], None],
-    ) -> None:
-        super().__init__(
-            session,
-            topic,
-            settings,
-            origin=origin,
-            outlet=outlet,
-            give_up=give_up,
-            may_create=may_create,
-        )
-        self._on_end = on_end
-
-    def on_end_of_topic(self) -> None:
-        super().on_end_of_topic()
-        self._on_end()
+    """Knows where it stands in the segment, and whether that is its end."""
 
     @property
     def is_emptied(self) -> bool:
@@ -64,9 +32,9 @@ class SegmentConsumer(TopicConsumer):
         if place is not None and self.place is None:
             self._reader.move(Floor(place, is_included=False))
 
-    async def _attach(self, connection: Connection) -> None:
+    async def attach(self, connection: Connection) -> None:
         self.has_reached_end = False  # delivery starts over, and is told to end once more
-        await super()._attach(connection)
+        await super().attach(connection)
 
     async def _find_place(self) -> MessageId | None:
         """The broker's word on it, before anything was acknowledged."""

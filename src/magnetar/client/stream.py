@@ -25,10 +25,10 @@ from magnetar.client.message_id import MessageId, Vector
 from magnetar.client.progress import PositionVector, Progress, UnackedIds
 from magnetar.client.segment_consumer import SegmentConsumer
 from magnetar.client.session import Session
-from magnetar.client.subscribed_topic import may_create, origin_of, plan_reads, settle_segment
+from magnetar.client.subscribed_topic import origin_of, plan_reads, settle_segment
 from magnetar.client.subscription import ConsumerSettings, SubscriptionType
 from magnetar.client.topic_consumer import TopicConsumer
-from magnetar.client.topic_set import ConsumerTarget, TopicSet
+from magnetar.client.topic_set import ConsumerTarget
 from magnetar.errors import InvalidName
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicDomain, TopicName, parse_topic
@@ -104,7 +104,7 @@ class StreamTopic(InboxSource):
         self._ended: set[SegmentId] = set()
         self._progress = asyncio.Event()
         self.consumers = ConsumerSet(
-            session, str(topic), make=self._make, release=self._release, on_gone=self._on_end
+            session, str(topic), make=self._make, release=self._release, on_gone=self._end
         )
 
     @property
@@ -225,7 +225,7 @@ class StreamTopic(InboxSource):
         self._ended &= self._assigned.keys()
         self.consumers.want(self._plan())
 
-    def _on_end(self, number: SegmentId) -> None:
+    def _end(self, number: SegmentId) -> None:
         self._ended.add(number)
         if self._membership is not None:
             self.consumers.want(self._plan())
@@ -260,22 +260,22 @@ class StreamTopic(InboxSource):
         elif self._membership is None:
             kind = SubscriptionType.FAILOVER
         settings = settle_segment(self._settings, number, read, is_new=number not in self._known)
-
-        def on_lost(error: PulsarError) -> None:
-            _log.warning("segment lost", topic=read.topic, reason=error)
-            self.consumers.skip(number)
-            self._on_end(number)
-
         return SegmentConsumer(
             self._session,
             read.topic,
             replace(settings, type=kind, key_shared=key_shared),
             origin=origin_of(self._title, number, is_named=self._names_topic),
             outlet=self,
-            give_up=on_lost,
-            may_create=may_create(read, self._watch),
-            on_end=lambda: self._on_end(number),
         )
+
+    def on_end(self, part: TopicConsumer) -> None:
+        self._end(part.segment)
+
+    def on_lost(self, part: TopicConsumer, failure: PulsarError) -> None:
+        is_current = self.is_current(part)
+        super().on_lost(part, failure)
+        if is_current:
+            self._end(part.segment)
 
     async def _release(self, number: SegmentId, part: TopicConsumer) -> None:
         """What the application has of it is acknowledged first, or comes again somewhere else."""
@@ -306,12 +306,25 @@ class AsyncStreamConsumer(SubscriptionConsumer[T, StreamTopic], Generic[T]):
         self,
         session: Session,
         settings: ConsumerSettings,
-        inbox: Inbox,
-        topic_set: TopicSet[StreamTopic],
-        positions: PositionVector,
+        target: ConsumerTarget,
+        release_timeout: float | None,
     ) -> None:
-        super().__init__(session, settings, inbox, topic_set)
-        self._positions = positions
+        super().__init__(session, settings, target)
+        self._positions = PositionVector()
+        self._release_timeout = release_timeout
+
+    def _make_topic(self, name: TopicName, *, create: bool) -> StreamTopic:
+        return StreamTopic(
+            self._session,
+            name,
+            self._settings,
+            self._inbox,
+            self._positions,
+            create=create,
+            names_topic=self._topic_set.is_of_many,
+            release_timeout=self._release_timeout,
+            on_lost=self._lose_topic,
+        )
 
     async def acknowledge_cumulative(
         self, message: Message[T] | MessageId, transaction: TransactionHandle | None = None
@@ -347,39 +360,6 @@ class AsyncStreamConsumer(SubscriptionConsumer[T, StreamTopic], Generic[T]):
         self._positions.clear()
         for member in self._topic_set.members:
             member.forget_positions()
-
-
-async def open_stream(
-    session: Session,
-    settings: ConsumerSettings,
-    target: ConsumerTarget,
-    release_timeout: float | None,
-) -> AsyncStreamConsumer[Any]:
-    inbox, positions = Inbox(session.clock), PositionVector()
-
-    def make(name: TopicName, *, create: bool) -> StreamTopic:
-        return StreamTopic(
-            session,
-            name,
-            settings,
-            inbox,
-            positions,
-            create=create,
-            names_topic=target.is_of_many,
-            release_timeout=release_timeout,
-            on_lost=on_lost,
-        )
-
-    def on_lost(member: StreamTopic, error: PulsarError) -> None:
-        if not topic_set.lose(member):
-            inbox.fail(error)
-
-    topic_set = TopicSet(session, target, make)
-    consumer: AsyncStreamConsumer[Any] = AsyncStreamConsumer(
-        session, settings, inbox, topic_set, positions
-    )
-    await consumer.open()
-    return consumer
 
 
 def vector_id(message: Message[T] | MessageId) -> MessageId:

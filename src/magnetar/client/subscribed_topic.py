@@ -9,7 +9,7 @@ from magnetar.client.consumer_set import ConsumerSet, SegmentRead
 from magnetar.client.dead_letter import DeadLetters, OpenLetterProducer
 from magnetar.client.error import PulsarError
 from magnetar.client.inbox import Inbox, InboxSource
-from magnetar.client.layout import LayoutWatch, PartitionLayout, TopicLayout
+from magnetar.client.layout import LayoutWatch, PartitionLayout
 from magnetar.client.message import Origin
 from magnetar.client.message_id import EARLIEST_ID, NO_SEGMENT
 from magnetar.client.policy import DeadLetterPolicy
@@ -21,9 +21,6 @@ from magnetar.model.migration import MANAGED
 from magnetar.model.name import TopicName
 from magnetar.model.scalable import LayoutView
 from magnetar.model.segment import SegmentId
-from magnetar.runtime.log import Logger
-
-_log = Logger(__name__)
 
 
 def settle_segment(
@@ -39,11 +36,6 @@ def settle_segment(
         initial_position=InitialPosition.EARLIEST if is_new else settings.initial_position,
         properties=properties,
     )
-
-
-def may_create(read: SegmentRead, watch: TopicLayout) -> Callable[[], bool] | None:
-    """A legacy segment that is gone must not come back as a regular topic of its name."""
-    return (lambda: watch.view.layout.is_synthetic) if read.is_legacy else None
 
 
 def plan_reads(topic: TopicName, layout: Layout) -> dict[SegmentId, SegmentRead]:
@@ -98,7 +90,8 @@ class SubscribedTopic(InboxSource):
                     dead_letter.topic or f"{self.topic}-DLQ", dead_letter.initial_subscription
                 ),
             )
-        self._settings = replace(settings, dead_letters=self._dead_letters)
+            settings = replace(settings, dead_letters=self._dead_letters)
+        self._settings = settings
         self._names_topic = names_topic
         self._is_regular = is_regular
         self._on_lost = on_lost
@@ -143,19 +136,10 @@ class SubscribedTopic(InboxSource):
         else:
             origin = origin_of(self.topic, number, is_named=self._names_topic)
             settings = settle_segment(self._settings, number, read, is_new=is_new)
+        return TopicConsumer(self._session, read.topic, settings, origin=origin, outlet=self)
 
-        def on_lost(error: PulsarError) -> None:
-            _log.warning("segment lost", topic=read.topic, reason=error)
-            self.consumers.skip(number)
-            if self._on_lost is not None:
-                self._on_lost(self, error)
-
-        return TopicConsumer(
-            self._session,
-            read.topic,
-            settings,
-            origin=origin,
-            outlet=self,
-            give_up=on_lost,
-            may_create=may_create(read, self._layout),
-        )
+    def on_lost(self, part: TopicConsumer, failure: PulsarError) -> None:
+        is_current = self.is_current(part)
+        super().on_lost(part, failure)
+        if is_current and self._on_lost is not None:
+            self._on_lost(self, failure)

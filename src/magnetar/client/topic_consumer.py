@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -56,7 +56,7 @@ _REDELIVERIES_MAX: Final = 1000
 
 
 class Outlet(Protocol):
-    """Where a consumer puts what it gets."""
+    """Where a consumer puts what it gets, and what it reports to."""
 
     def put(self, part: TopicConsumer, messages: Sequence[Any]) -> None:
         """Messages, or raw entries where the settings ask for columns."""
@@ -66,6 +66,12 @@ class Outlet(Protocol):
 
     def start_over(self, part: TopicConsumer) -> None:
         """What waits of it is void, and is delivered once more; what was taken counts."""
+
+    def on_end(self, part: TopicConsumer) -> None:
+        """The topic is sealed or terminated, and the broker has no more to deliver of it."""
+
+    def on_lost(self, part: TopicConsumer, failure: PulsarError) -> None:
+        """It cannot be consumed any more."""
 
 
 class Unread:
@@ -80,8 +86,11 @@ class Unread:
     def start_over(self, part: TopicConsumer) -> None:
         part.generation += 1
 
+    def on_end(self, part: TopicConsumer) -> None:
+        """Nobody waits for it."""
 
-GiveUp = Callable[[PulsarError], None]
+    def on_lost(self, part: TopicConsumer, failure: PulsarError) -> None:
+        """The next call says so."""
 
 
 class TopicConsumer:
@@ -96,11 +105,8 @@ class TopicConsumer:
         settings: ConsumerSettings,
         *,
         outlet: Outlet | None,
-        give_up: GiveUp,
         origin: Origin | None = None,
-        may_create: Callable[[], bool] | None = None,
     ) -> None:
-        """`may_create` is asked each time it attaches, if the settings let it create topics."""
         self.topic = topic
         origin = origin or Origin(topic.full)
         self.segment = origin.segment_id
@@ -110,13 +116,8 @@ class TopicConsumer:
         self._session = session
         self._settings = settings
         self._outlet = outlet or Unread()
-        self._give_up = give_up
-        self._may_create = may_create
         self._id = session.next_consumer_id()
-        self._loop = asyncio.get_running_loop()
-        self._attachment = Attachment(
-            session, topic, attach=self._attach, detach=self._detach, give_up=self._finish
-        )
+        self._attachment = Attachment(session, topic, self)
         encryption = settings.encryption
         self._decoder = EntryDecoder(
             origin,
@@ -268,7 +269,7 @@ class TopicConsumer:
         if self._attachment.connection is connection and self.generation == generation:
             # The broker did not send us away: come again, so that nothing older is on its way.
             self._start_over()
-            self._detach(connection)
+            self.detach(connection)
             self._attachment.lose(connection)
         await self._attachment.wait(timeout)
 
@@ -375,11 +376,12 @@ class TopicConsumer:
 
     def on_end_of_topic(self) -> None:
         self.has_reached_end = True
+        self._outlet.on_end(self)
 
     def on_closed(self, connection: Connection, assigned: str | None) -> None:
         self._attachment.lose(connection, assigned)
 
-    async def _attach(self, connection: Connection) -> None:
+    async def attach(self, connection: Connection) -> None:
         self._start_over()
         floor = self._reader.floor
         connection.ends.add_consumer(self._id, self)
@@ -388,15 +390,13 @@ class TopicConsumer:
             body = encode_subscribe(
                 self._settings, self.topic, self._id, floor=floor, epoch=self._epoch
             )
-            if self._may_create is not None and not self._may_create():
-                body.force_topic_creation = False
             await connection.request(body, Type.SUCCESS, timeout=timeout)
             if floor is not None and floor.id == LATEST_ID:
                 self._reader.move(pin_latest(await ask_last(connection, self._id, timeout)))
         except BaseException as error:
             connection.ends.remove_consumer(self._id)
             if isinstance(error, PulsarTimeoutError | asyncio.CancelledError):
-                self._detach(connection)  # it may succeed after all, too late
+                self.detach(connection)  # it may succeed after all, too late
             raise
         if self._reader.taken is not None and not self._settings.is_durable:
             # A reader's cursor begins anew at the entry that was taken last. Unless the broker is
@@ -405,7 +405,7 @@ class TopicConsumer:
         self.acknowledger.send_all(connection)
         self._permits.begin(connection)
 
-    def _detach(self, connection: Connection) -> None:
+    def detach(self, connection: Connection) -> None:
         connection.ends.remove_consumer(self._id)
         connection.tell(CommandCloseConsumer(consumer_id=self._id))
 
@@ -420,12 +420,12 @@ class TopicConsumer:
         self._redeliveries.clear()
         return dropped + sum(count_permits(*each) for each in self._intake.clear())
 
-    def _finish(self, failure: PulsarError) -> None:
+    def finish(self, failure: PulsarError) -> None:
         self._attachment.close()
         self._redeliveries.clear()
         self._intake.clear()
         self.acknowledger.cancel_timer()
-        self._give_up(failure)
+        self._outlet.on_lost(self, failure)
 
 
 async def ask_last(

@@ -84,9 +84,7 @@ class TopicProducer:
         self._id = session.next_producer_id()
         self._loop = asyncio.get_running_loop()
         self._clock = session.clock
-        self._attachment = Attachment(
-            session, topic, attach=self._attach, detach=self._detach, give_up=self._finish
-        )
+        self._attachment = Attachment(session, topic, self)
         self._heard: Connection | None = None
         """Where receipts come from, even after the broker let go of us."""
         self._sent_on: Connection | None = None
@@ -178,7 +176,7 @@ class TopicProducer:
             if self._failure is not None:
                 return  # all that is held is given back, or has failed
             if isinstance(refusal, TopicTerminatedError | NotFoundError):
-                self._finish(refusal)
+                self.finish(refusal)
                 return
             self._held.popleft()
             if refusal is None:
@@ -219,7 +217,7 @@ class TopicProducer:
     async def close(self) -> None:
         """Leave; what is not confirmed fails."""
         connection = self._attachment.close()
-        self._finish(AlreadyClosedError(f"The producer on {self.topic} is closed"))
+        self.finish(AlreadyClosedError(f"The producer on {self.topic} is closed"))
         self._leave()
         if connection is not None and connection.is_open:
             goodbye = CommandCloseProducer(producer_id=self._id)
@@ -236,7 +234,7 @@ class TopicProducer:
         Where they may be lost with an earlier connection, the sealed topic is asked what it has.
         """
         if self._failure is None:
-            self._finish(AlreadyClosedError(f"The producer on {self.topic} has retired"))
+            self.finish(AlreadyClosedError(f"The producer on {self.topic} has retired"))
         heard, is_answered = self._heard, False
         if heard is not None and heard.is_open:
             goodbye = CommandCloseProducer(producer_id=self._id)
@@ -328,7 +326,7 @@ class TopicProducer:
             self._sealer,
         )
 
-    async def _attach(self, connection: Connection) -> None:
+    async def attach(self, connection: Connection) -> None:
         if self._sealer is not None:
             await self._sealer.renew()
             self._sealed_at = self._clock.monotonic()
@@ -352,7 +350,7 @@ class TopicProducer:
         except BaseException as error:
             connection.ends.remove_producer(self._id)
             if isinstance(error, PulsarTimeoutError | asyncio.CancelledError):
-                self._detach(connection)  # it may succeed after all, too late
+                self.detach(connection)  # it may succeed after all, too late
             raise
         self._on_attached(connection, answer)
 
@@ -377,7 +375,7 @@ class TopicProducer:
             if not is_first:
                 self._resent_through = send.highest_sequence_id
 
-    def _detach(self, connection: Connection) -> None:
+    def detach(self, connection: Connection) -> None:
         connection.ends.remove_producer(self._id)
         connection.tell(CommandCloseProducer(producer_id=self._id))
 
@@ -414,14 +412,14 @@ class TopicProducer:
             if send is not None:
                 self._completion.fail(send.messages, refusal)
         elif isinstance(refusal, TopicTerminatedError):
-            self._finish(refusal)
+            self.finish(refusal)
         else:
             connection = self._attachment.connection
             if connection is not None:  # introduce ourselves again; all pending is sent again
-                self._detach(connection)
+                self.detach(connection)
                 self._attachment.lose(connection)
 
-    def _finish(self, failure: PulsarError) -> None:
+    def finish(self, failure: PulsarError) -> None:
         if self._failure is not None:
             return
         self._failure = failure

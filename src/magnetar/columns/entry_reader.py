@@ -59,14 +59,7 @@ class AsyncEntryReader(SegmentConsumer):
             create_topic=False,
             properties=properties,
         )
-        super().__init__(
-            session,
-            topic,
-            settings,
-            outlet=None,
-            give_up=self._on_given_up,
-            on_end=lambda: None,
-        )
+        super().__init__(session, topic, settings, outlet=None)
         self._permits = _WindowPermits(self._attachment, self._id, settings.receiver_queue_size)
         self._window_bytes = window_bytes
         self._queue: list[StoredEntry] = []
@@ -121,10 +114,15 @@ class AsyncEntryReader(SegmentConsumer):
         self._queue.append(StoredEntry(*position, entry))
         self._came.set()
 
-    async def _attach(self, connection: Connection) -> None:
-        await super()._attach(connection)
+    async def attach(self, connection: Connection) -> None:
+        await super().attach(connection)
         self._outstanding = 0 if self._permits.is_paused else _FIRST_PERMITS
         self._grant()
+
+    def finish(self, failure: PulsarError) -> None:
+        super().finish(failure)
+        self._failure = failure
+        self._came.set()
 
     def _grant(self) -> None:
         """Ask for more when a quarter of the window is free."""
@@ -135,7 +133,3 @@ class AsyncEntryReader(SegmentConsumer):
         if connection is not None and self._messages and missing * 4 >= window:
             connection.send_body(CommandFlow(consumer_id=self._id, messagePermits=missing))
             self._outstanding += missing
-
-    def _on_given_up(self, failure: PulsarError) -> None:
-        self._failure = failure
-        self._came.set()

@@ -25,13 +25,7 @@ async def move_hold(
         create_topic=False,
         properties={} if topic.domain is TopicDomain.SEGMENT else {MANAGED: "true"},
     )
-    consumer = TopicConsumer(
-        session,
-        topic,
-        settings,
-        outlet=None,
-        give_up=lambda _: None,
-    )
+    consumer = TopicConsumer(session, topic, settings, outlet=None)
     consumer.pause()
     try:
         await consumer.open()

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, NewType, Self
 
 from magnetar.errors import InvalidLayout, InvalidName, PreconditionFailed
-from magnetar.model.name import TopicDomain, TopicName, parse_topic
+from magnetar.model.name import TopicDomain, TopicName, parse_stored_topic
 
 SegmentId = NewType("SegmentId", int)
 
@@ -193,7 +193,7 @@ class SegmentRef:
     def name_in(self, topic: TopicName) -> TopicName:
         """The topic that clients attach to."""
         if self.legacy_topic:
-            return parse_topic(self.legacy_topic)
+            return parse_stored_topic(self.legacy_topic)
         return SegmentName(topic, self.range, self.id).name
 
 
