@@ -82,13 +82,13 @@ LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
     "kazoo": ("metadata", "testing"),
     "sqlite3": ("metadata", "app"),
     "uvicorn": ("admin",),
-    "uvloop": ("app",),
+    "uvloop": ("runtime",),
     "pytest": ("testing",),
     "google": ("wire", "rules"),
 }
 # Imports that stand inside a function on purpose, and why.
 LAZY: Mapping[str, str] = {
-    "app/process.py": "uvloop is not there on every system",
+    "runtime/event_loop.py": "uvloop is not there on every system",
     "broker/authentication/authenticator.py": "most brokers need no provider, or one",
     "app/cluster.py": "kazoo comes with an extra",
     "app/bookkeeper.py": "kazoo comes with an extra",

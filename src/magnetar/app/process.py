@@ -1,23 +1,13 @@
-"""What a process that serves sets up for itself: its event loop, garbage, open files."""
+"""What a process that serves sets up for itself: garbage, open files."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import resource
 from typing import Final
 
 _GC_THRESHOLD: Final = 50_000
 _DESCRIPTORS_MAX: Final = 1 << 20
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
 
 
 def freeze_garbage() -> None:

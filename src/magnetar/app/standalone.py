@@ -17,7 +17,7 @@ from magnetar.app.directory import holding
 from magnetar.app.exposure import check_exposure
 from magnetar.app.listener import describe_owner, open_listeners, plan_ports
 from magnetar.app.opening import open_broker, open_doors
-from magnetar.app.process import freeze_garbage, new_loop, raise_descriptor_limit
+from magnetar.app.process import freeze_garbage, raise_descriptor_limit
 from magnetar.app.reserve import free_bytes
 from magnetar.app.storage import open_own, open_shared
 from magnetar.app.tls import open_contexts
@@ -26,6 +26,7 @@ from magnetar.errors import MagnetarError
 from magnetar.ledger.backends.file import Disk, FilePolicy
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
+from magnetar.runtime.event_loop import new_loop
 from magnetar.runtime.log import Logger, configure_logs
 
 _log = Logger(__name__)

@@ -39,7 +39,7 @@ from magnetar.app.order import (
     STOP,
     Order,
 )
-from magnetar.app.process import new_loop, raise_descriptor_limit
+from magnetar.app.process import raise_descriptor_limit
 from magnetar.app.tls import open_contexts
 from magnetar.errors import InvalidConfiguration, MagnetarError, StoreUnavailable
 from magnetar.ledger.backends.joint import PREFIX as LEDGERS
@@ -51,6 +51,7 @@ from magnetar.model.position import Term
 from magnetar.runtime.backoff import Backoff
 from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
+from magnetar.runtime.event_loop import new_loop
 from magnetar.runtime.link import Link
 from magnetar.runtime.log import Logger, configure_logs
 from magnetar.runtime.task import TaskScope

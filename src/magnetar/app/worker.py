@@ -36,7 +36,7 @@ from magnetar.app.order import (
     STOP,
     Order,
 )
-from magnetar.app.process import freeze_garbage, new_loop, raise_descriptor_limit
+from magnetar.app.process import freeze_garbage, raise_descriptor_limit
 from magnetar.app.storage import open_joint
 from magnetar.app.tls import open_contexts
 from magnetar.broker.broker_call import BrokerCalls, Reply, Request
@@ -49,6 +49,7 @@ from magnetar.metadata.backends.link import LinkStore
 from magnetar.model.position import Term
 from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
+from magnetar.runtime.event_loop import new_loop
 from magnetar.runtime.link import Link, Serve, Told
 from magnetar.runtime.log import Logger, configure_logs
 

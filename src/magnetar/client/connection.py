@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from magnetar import __version__
 from magnetar.client.address import BrokerAddress
@@ -243,8 +243,8 @@ class Connection(asyncio.Protocol):
                 self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's are no subclass.
+        self._transport = transport = cast(asyncio.Transport, transport)
         self._outbox = Outbox(transport)
         if self.reason is not None:
             transport.close()

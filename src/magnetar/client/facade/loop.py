@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.handle import summarize
+from magnetar.runtime.event_loop import new_loop
 
 I = TypeVar("I")  # noqa: E741  an item
 Work = Callable[[Sequence[Any]], object]
@@ -194,7 +195,7 @@ class BackgroundLoop:
 
     def __init__(self, goodbye: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._forks = _forks
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._thread = threading.Thread(
             target=_run, args=(self._loop, goodbye), name="magnetar client", daemon=True
         )
