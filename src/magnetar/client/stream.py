@@ -259,7 +259,9 @@ class StreamTopic(InboxSource):
             self._shared[number] = UnackedIds()
         elif self._membership is None:
             kind = SubscriptionType.FAILOVER
-        settings = settle_segment(self._settings, number, read, is_new=number not in self._known)
+        settings = settle_segment(
+            self._settings, number, read, self._watch.layout, is_new=number not in self._known
+        )
         return SegmentConsumer(
             self._session,
             read.topic,

@@ -24,9 +24,16 @@ from magnetar.model.segment import SegmentId
 
 
 def settle_segment(
-    settings: ConsumerSettings, number: SegmentId, read: SegmentRead, *, is_new: bool
+    settings: ConsumerSettings,
+    number: SegmentId,
+    read: SegmentRead,
+    layout: Layout,
+    *,
+    is_new: bool,
 ) -> ConsumerSettings:
-    """The settings for one segment; one that came later is read from its beginning."""
+    """The settings for one segment; one that came later is read from its beginning. A legacy one
+    that is gone does not come back as a regular topic of its name.
+    """
     properties = dict(settings.properties)
     if read.is_legacy:
         properties[MANAGED] = "true"
@@ -34,6 +41,7 @@ def settle_segment(
         settings,
         name=f"{settings.name}-{'guest' if read.is_guest else 'seg'}-{number}",
         initial_position=InitialPosition.EARLIEST if is_new else settings.initial_position,
+        create_topic=settings.create_topic and (layout.is_synthetic or not read.is_legacy),
         properties=properties,
     )
 
@@ -135,7 +143,9 @@ class SubscribedTopic(InboxSource):
             settings = settle_partition(self._settings, is_new=is_new)
         else:
             origin = origin_of(self.topic, number, is_named=self._names_topic)
-            settings = settle_segment(self._settings, number, read, is_new=is_new)
+            settings = settle_segment(
+                self._settings, number, read, self._layout.layout, is_new=is_new
+            )
         return TopicConsumer(self._session, read.topic, settings, origin=origin, outlet=self)
 
     def on_lost(self, part: TopicConsumer, failure: PulsarError) -> None:

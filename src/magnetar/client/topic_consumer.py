@@ -143,6 +143,7 @@ class TopicConsumer:
         self._threshold = settings.start
         """What is before it was taken already, or is not wanted."""
         self._epoch = 0
+        self._was_attached = False
         self._permits = Permits(self._attachment, self._id, settings.receiver_queue_size)
         self._untaken = 0
         self.acknowledger = Acknowledger(self._id, topic, settings, self._attachment, session)
@@ -388,9 +389,15 @@ class TopicConsumer:
         timeout = self._session.operation_timeout
         try:
             body = encode_subscribe(
-                self._settings, self.topic, self._id, floor=floor, epoch=self._epoch
+                self._settings,
+                self.topic,
+                self._id,
+                floor=floor,
+                epoch=self._epoch,
+                is_first=not self._was_attached,
             )
             await connection.request(body, Type.SUCCESS, timeout=timeout)
+            self._was_attached = True
             if floor is not None and floor.id == LATEST_ID:
                 self._reader.move(pin_latest(await ask_last(connection, self._id, timeout)))
         except BaseException as error:

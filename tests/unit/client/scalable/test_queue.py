@@ -11,7 +11,10 @@ import pytest
 from magnetar import BackoffPolicy, Checkpoint, DeadLetterPolicy
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.errors import WireCode
-from magnetar.model.segment import SegmentId
+from magnetar.model.layout import Layout
+from magnetar.model.name import parse_topic
+from magnetar.model.scalable import AssignedSegment, ConsumerAssignment
+from magnetar.model.segment import WHOLE, SegmentId
 from magnetar.wire.command import (
     CommandMessage,
     MessageIdData,
@@ -67,6 +70,27 @@ def test_a_segment_whose_topic_is_gone_is_passed_over(kind: str) -> None:
             reads.deliver(1, 0, 1, 2)
             found = [(await consumer.receive(10)).data for _ in range(3)]
             assert found == [b"0", b"1", b"2"]
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("kind", ["queue", "stream"])
+def test_a_regular_topic_is_made_by_the_first_subscription_and_by_none_after_a_loss(
+    kind: str,
+) -> None:
+    async def body() -> None:
+        async with scalable_peer() as peer, peer.client() as client:
+            peer.layout = Layout.synthetic(["persistent://public/default/t"], now_ms=0)
+            topic = parse_topic("persistent://public/default/t")
+            peer.assignment = ConsumerAssignment(
+                0, (AssignedSegment(SegmentId(0), WHOLE, topic.full),)
+            )
+            await open_kind(client, kind)
+            (first,) = await peer.broker.until(Type.SUBSCRIBE)
+            for line in peer.broker.lines:
+                line.cut()
+            _, again = await peer.broker.until(Type.SUBSCRIBE, 2)
+            assert first.force_topic_creation and not again.force_topic_creation
 
     asyncio.run(body())
 
