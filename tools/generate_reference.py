@@ -155,6 +155,7 @@ def option_kinds() -> dict[str, type[Any]]:
     from magnetar.client import option, publication
 
     return {
+        "PulsarClient": option.ClientOptions,
         "client.producer": option.ProducerOptions,
         "client.stream_consumer": option.StreamOptions,
         "client.queue_consumer": option.QueueOptions,

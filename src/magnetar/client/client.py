@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-from typing import TYPE_CHECKING, Any, Never, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from magnetar.client.authentication import Authentication
 from magnetar.client.checkpoint import Checkpoint, check_start
@@ -12,13 +11,13 @@ from magnetar.client.consumer import AsyncConsumer, AsyncQueueConsumer, Individu
 from magnetar.client.coordinator import Coordinators, LookedUpCoordinators, WatchedCoordinators
 from magnetar.client.dead_letter import LetterProducer
 from magnetar.client.error import AlreadyClosedError, ConfigurationError
-from magnetar.client.event import OnEvent
 from magnetar.client.handle import Handle, Opening
-from magnetar.client.keyword import check_authentication, check_keywords, check_kind, describe
+from magnetar.client.keyword import check_kind, describe, resolve
 from magnetar.client.layout import AsyncLayoutChanges, parse_name, parse_regular, parse_scalable
 from magnetar.client.message_id import Start, choose_start
 from magnetar.client.option import (
     CheckpointOptions,
+    ClientOptions,
     ConsumerOptions,
     ProducerOptions,
     QueueOptions,
@@ -32,28 +31,26 @@ from magnetar.client.option import (
     build_reader,
     build_stream,
 )
-from magnetar.client.policy import ConnectionPolicy, DeadLetterPolicy
+from magnetar.client.policy import DeadLetterPolicy
 from magnetar.client.producer import AsyncProducer
-from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
+from magnetar.client.quantity import Duration
 from magnetar.client.reader import AsyncReader
 from magnetar.client.retry_letter import plan_letters
-from magnetar.client.schema.schema import Schema
-from magnetar.client.session import MEMORY_BYTES_DEFAULT, Session, make_session
+from magnetar.client.schema.schema import BYTES, D, Schema
+from magnetar.client.session import Session, make_session
 from magnetar.client.stream import AsyncStreamConsumer
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.table_view import AsyncTableView
-from magnetar.client.telemetry import Telemetry
-from magnetar.client.tls import Tls, TlsPolicy
+from magnetar.client.tls import Tls
 from magnetar.client.topic_set import ConsumerTarget
-from magnetar.client.transaction import TIMEOUT_S, TransactionOpening, open_transaction
+from magnetar.client.transaction import TransactionOpening, open_transaction
 from magnetar.errors import InvalidName
 from magnetar.model.name import parse_namespace
-from magnetar.runtime.clock import Clock
+from magnetar.runtime.clock import SYSTEM, Clock
 
 if TYPE_CHECKING:
     from magnetar.client.admin.service import AsyncAdmin
 
-T = TypeVar("T")
 C = TypeVar("C", bound=IndividualConsumer[Any])
 
 
@@ -72,50 +69,20 @@ class AsyncPulsarClient(Handle):
     loop: create it inside, and close it there. `on_event` is called there with every `Event`.
     """
 
+    @describe(ClientOptions)
     def __init__(
-        self,
-        service_url: str,
-        *,
-        authentication: Authentication | None = None,
-        operation_timeout: Duration = 30.0,
-        connection: ConnectionPolicy | None = None,
-        transaction_timeout: Duration = TIMEOUT_S,
-        tls: TlsPolicy | ssl.SSLContext | None = None,
-        memory_limit: Size = MEMORY_BYTES_DEFAULT,
-        listener_name: str | None = None,
-        description: str | None = None,
-        telemetry: Telemetry | None = None,
-        admin_url: str | None = None,
-        on_event: OnEvent | None = None,
-        clock: Clock | None = None,
-        **unknown: Never,
+        self, service_url: str, *, clock: Clock | None = None, **options: Unpack[ClientOptions]
     ) -> None:
-        check_keywords("AsyncPulsarClient", AsyncPulsarClient.__init__, unknown)
-        check_kind("connection", connection, (ConnectionPolicy,))
-        check_kind("tls", tls, (TlsPolicy, ssl.SSLContext))
-        check_kind("listener_name", listener_name, (str,))
-        check_kind("description", description, (str,))
-        check_authentication(authentication)
-        self._transaction_timeout = parse_duration(
-            "transaction_timeout", transaction_timeout, least=0.001
-        )
-        timeout = parse_duration("operation_timeout", operation_timeout, least=0.001)
-        self._session = make_session(
-            service_url,
-            authentication=authentication,
-            policy=connection,
-            tls=tls,
-            description=description,
-            clock=clock,
-            timeout=timeout,
-            listener_name=listener_name,
-            memory_bytes=parse_size("memory_limit", memory_limit),
-            telemetry=telemetry,
-            on_event=on_event,
-        )
+        values = resolve("PulsarClient", ClientOptions, options)
+        self._transaction_timeout = values.pop("transaction_timeout")
+        self._admin_url: str | None = values.pop("admin_url")
+        self._session = make_session(service_url, clock or SYSTEM, **values)
         self._service_url = service_url
-        self._admin_url = admin_url
-        self._admin_options = AdminOptions(authentication=authentication, tls=tls, timeout=timeout)
+        self._admin_options = AdminOptions(
+            authentication=values["authentication"],
+            tls=values["tls"],
+            timeout=values["operation_timeout"],
+        )
         self._admin: AsyncAdmin | None = None
         self._coordinators = WatchedCoordinators(self._session)
         self._regular_coordinators = LookedUpCoordinators(self._session)
@@ -157,33 +124,22 @@ class AsyncPulsarClient(Handle):
         """Connect now instead of with the first use; raises at once when nobody answers."""
         await self._session.pool.get_service()
 
-    @overload
-    def producer(
-        self, topic: str, **options: Unpack[ProducerOptions]
-    ) -> Opening[AsyncProducer[bytes]]: ...
-
-    @overload
-    def producer(
-        self, topic: str, *, schema: Schema[T], **options: Unpack[ProducerOptions]
-    ) -> Opening[AsyncProducer[T]]: ...
-
     @describe(ProducerOptions)
     def producer(
-        self, topic: str, *, schema: Schema[Any] = Schema.BYTES, **options: Any
-    ) -> Opening[AsyncProducer[Any]]:
+        self, topic: str, *, schema: Schema[D] = BYTES, **options: Unpack[ProducerOptions]
+    ) -> Opening[AsyncProducer[D]]:
         """A producer on any topic, which the broker makes if it is missing and may be made.
 
         It follows a topic whose segments or partitions change, and a regular one that becomes
         scalable.
         """
-        given = ProducerOptions(**options)  # type: ignore[typeddict-item]
-        built, routing, waits_for_room = build_producer(schema, given, self._session.clock.chance)
+        built, routing, waits_for_room = build_producer(schema, options, self._session.clock.chance)
         settings = self._session.watch_producer(built)
         parsed = parse_name(topic)
 
-        async def open() -> AsyncProducer[Any]:
+        async def open() -> AsyncProducer[D]:
             self.check_open()
-            producer: AsyncProducer[Any] = AsyncProducer(
+            producer: AsyncProducer[D] = AsyncProducer(
                 self._session, parsed, settings, routing, waits_for_room=waits_for_room
             )
             await producer.open()
@@ -191,43 +147,27 @@ class AsyncPulsarClient(Handle):
 
         return Opening(open)
 
-    @overload
-    def stream_consumer(
-        self, topic: Topics = None, *, subscription: str, **options: Unpack[StreamOptions]
-    ) -> Opening[AsyncStreamConsumer[bytes]]: ...
-
-    @overload
-    def stream_consumer(
-        self,
-        topic: Topics = None,
-        *,
-        subscription: str,
-        schema: Schema[T],
-        **options: Unpack[StreamOptions],
-    ) -> Opening[AsyncStreamConsumer[T]]: ...
-
     @describe(StreamOptions)
     def stream_consumer(
         self,
         topic: Topics = None,
         *,
         subscription: str,
-        schema: Schema[Any] = Schema.BYTES,
-        **options: Any,
-    ) -> Opening[AsyncStreamConsumer[Any]]:
+        schema: Schema[D] = BYTES,
+        **options: Unpack[StreamOptions],
+    ) -> Opening[AsyncStreamConsumer[D]]:
         """A consumer that gets all messages of a key, in order, and acknowledges cumulatively.
 
         Consumers of one subscription share the segments. On a topic, on several, or on all of a
         `namespace` whose properties match.
         """
-        given = StreamOptions(**options)  # type: ignore[typeddict-item]
         chance = self._session.clock.chance
-        built, target, release_timeout = build_stream(topic, subscription, schema, given, chance)
+        built, target, release_timeout = build_stream(topic, subscription, schema, options, chance)
         settings = self._session.watch_consumer(built)
 
-        async def open() -> AsyncStreamConsumer[Any]:
+        async def open() -> AsyncStreamConsumer[D]:
             self.check_open()
-            consumer: AsyncStreamConsumer[Any] = AsyncStreamConsumer(
+            consumer: AsyncStreamConsumer[D] = AsyncStreamConsumer(
                 self._session, settings, target, release_timeout
             )
             await consumer.open()
@@ -235,52 +175,21 @@ class AsyncPulsarClient(Handle):
 
         return Opening(open)
 
-    @overload
-    def queue_consumer(
-        self, topic: Topics = None, *, subscription: str, **options: Unpack[QueueOptions]
-    ) -> Opening[AsyncQueueConsumer[bytes]]: ...
-
-    @overload
-    def queue_consumer(
-        self,
-        topic: Topics = None,
-        *,
-        subscription: str,
-        schema: Schema[T],
-        **options: Unpack[QueueOptions],
-    ) -> Opening[AsyncQueueConsumer[T]]: ...
-
     @describe(QueueOptions)
     def queue_consumer(
         self,
         topic: Topics = None,
         *,
         subscription: str,
-        schema: Schema[Any] = Schema.BYTES,
-        **options: Any,
-    ) -> Opening[AsyncQueueConsumer[Any]]:
+        schema: Schema[D] = BYTES,
+        **options: Unpack[QueueOptions],
+    ) -> Opening[AsyncQueueConsumer[D]]:
         """A consumer among others that share the messages, each acknowledged on its own.
 
         On a topic, on several, or on all of a `namespace` whose properties match.
         """
-        given = QueueOptions(**options)  # type: ignore[typeddict-item]
-        built = build_queue(topic, subscription, schema, given, self._session.clock.chance)
+        built = build_queue(topic, subscription, schema, options, self._session.clock.chance)
         return self._open_individual(AsyncQueueConsumer, *built, is_regular=False)
-
-    @overload
-    def consumer(
-        self, topic: Topics, subscription: str, **options: Unpack[ConsumerOptions]
-    ) -> Opening[AsyncConsumer[bytes]]: ...
-
-    @overload
-    def consumer(
-        self,
-        topic: Topics,
-        subscription: str,
-        *,
-        schema: Schema[T],
-        **options: Unpack[ConsumerOptions],
-    ) -> Opening[AsyncConsumer[T]]: ...
 
     @describe(ConsumerOptions)
     def consumer(
@@ -288,16 +197,15 @@ class AsyncPulsarClient(Handle):
         topic: Topics,
         subscription: str,
         *,
-        schema: Schema[Any] = Schema.BYTES,
-        **options: Any,
-    ) -> Opening[AsyncConsumer[Any]]:
+        schema: Schema[D] = BYTES,
+        **options: Unpack[ConsumerOptions],
+    ) -> Opening[AsyncConsumer[D]]:
         """A consumer of regular topics, with any of the four types of subscriptions.
 
         On a topic or several; with `pattern` and None for the topic, on all of a namespace whose
         names match, also on those created later.
         """
-        given = ConsumerOptions(**options)  # type: ignore[typeddict-item]
-        built = build_consumer(topic, subscription, schema, given, self._session.clock.chance)
+        built = build_consumer(topic, subscription, schema, options, self._session.clock.chance)
         return self._open_individual(AsyncConsumer, *built, is_regular=True)
 
     def _open_individual(
@@ -334,105 +242,59 @@ class AsyncPulsarClient(Handle):
 
         return Opening(open)
 
-    @overload
-    def reader(
-        self, topic: str, start: Start = "latest", **options: Unpack[ReaderOptions]
-    ) -> Opening[AsyncReader[bytes]]: ...
-
-    @overload
-    def reader(
-        self,
-        topic: str,
-        start: Start = "latest",
-        *,
-        schema: Schema[T],
-        **options: Unpack[ReaderOptions],
-    ) -> Opening[AsyncReader[T]]: ...
-
     @describe(ReaderOptions)
     def reader(
         self,
         topic: str,
         start: Start = "latest",
         *,
-        schema: Schema[Any] = Schema.BYTES,
-        **options: Any,
-    ) -> Opening[AsyncReader[Any]]:
+        schema: Schema[D] = BYTES,
+        **options: Unpack[ReaderOptions],
+    ) -> Opening[AsyncReader[D]]:
         """A reader of a regular topic from behind a message on; with `start_included`, from it."""
-        given = ReaderOptions(**options)  # type: ignore[typeddict-item]
-        settings = build_reader(choose_start(start), schema, given, self._session.clock.chance)
-        opening: Opening[AsyncConsumer[Any]] = self._open_individual(
+        settings = build_reader(choose_start(start), schema, options, self._session.clock.chance)
+        opening: Opening[AsyncConsumer[D]] = self._open_individual(
             AsyncConsumer, settings, ConsumerTarget((parse_regular(topic),)), None, is_regular=True
         )
 
-        async def open() -> AsyncReader[Any]:
+        async def open() -> AsyncReader[D]:
             return AsyncReader(await opening)
 
         return Opening(open)
 
-    @overload
-    def table_view(self, topic: str) -> Opening[AsyncTableView[bytes]]: ...
-
-    @overload
-    def table_view(self, topic: str, *, schema: Schema[T]) -> Opening[AsyncTableView[T]]: ...
-
-    def table_view(
-        self, topic: str, *, schema: Schema[Any] = Schema.BYTES
-    ) -> Opening[AsyncTableView[Any]]:
+    def table_view(self, topic: str, *, schema: Schema[D] = BYTES) -> Opening[AsyncTableView[D]]:
         """The latest value of each key of a regular topic; opened once all of it is read."""
         is_compacted = parse_regular(topic).is_persistent
 
-        async def open() -> AsyncTableView[Any]:
+        async def open() -> AsyncTableView[D]:
             reader = self.reader(topic, "earliest", schema=schema, read_compacted=is_compacted)
-            view: AsyncTableView[Any] = AsyncTableView(self._session, reader.open)
+            view: AsyncTableView[D] = AsyncTableView(self._session, reader.open)
             await view.open()
             return view
 
         return Opening(open)
-
-    @overload
-    def checkpoint_consumer(
-        self,
-        topic: str,
-        *,
-        start: Checkpoint = ...,
-        group: str | None = None,
-        **options: Unpack[CheckpointOptions],
-    ) -> Opening[AsyncCheckpointConsumer[bytes]]: ...
-
-    @overload
-    def checkpoint_consumer(
-        self,
-        topic: str,
-        *,
-        schema: Schema[T],
-        start: Checkpoint = ...,
-        group: str | None = None,
-        **options: Unpack[CheckpointOptions],
-    ) -> Opening[AsyncCheckpointConsumer[T]]: ...
 
     @describe(CheckpointOptions)
     def checkpoint_consumer(
         self,
         topic: str,
         *,
-        schema: Schema[Any] = Schema.BYTES,
+        schema: Schema[D] = BYTES,
         start: Checkpoint = Checkpoint.LATEST,
         group: str | None = None,
-        **options: Any,
-    ) -> Opening[AsyncCheckpointConsumer[Any]]:
+        **options: Unpack[CheckpointOptions],
+    ) -> Opening[AsyncCheckpointConsumer[D]]:
         """A reader whose place the application keeps; members of a `group` share the segments."""
         check_kind("group", group, (str,))
         check_start(start)
-        given = CheckpointOptions(**options)  # type: ignore[typeddict-item]
         settings = self._session.watch_consumer(
-            build_checkpoint(schema, given, self._session.clock.chance)
+            build_checkpoint(schema, options, self._session.clock.chance)
         )
         parsed = parse_scalable(topic)
 
-        async def open() -> AsyncCheckpointConsumer[Any]:
+        async def open() -> AsyncCheckpointConsumer[D]:
             self.check_open()
-            consumer: AsyncCheckpointConsumer[Any] = AsyncCheckpointConsumer(
+            consumer: AsyncCheckpointConsumer[D] = AsyncCheckpointConsumer(
                 self._session, parsed, settings, start, group
             )
             await consumer.open()

@@ -78,14 +78,6 @@ def check_text(what: str, text: str) -> None:
             raise ConfigurationError(f"{what} is not whole Unicode text: {text!r}") from None
 
 
-def check_authentication(given: object) -> None:
-    if given is not None and not (hasattr(given, "method_name") and hasattr(given, "auth_data")):
-        raise ConfigurationError(
-            "authentication is an object such as TokenAuthentication(token), not"
-            f" a {type(given).__name__}"
-        )
-
-
 T = TypeVar("T")
 
 COMPRESSIONS: Final[Mapping[str, CompressionType]] = {
@@ -118,12 +110,6 @@ def check_known(what: str, options: Iterable[str], known: Iterable[str]) -> None
             meant = nearest(word, names)
             hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
             raise ConfigurationError(f"{what} has no keyword {word!r}; {hint}")
-
-
-def check_keywords(what: str, function: Callable[..., object], unknown: Mapping[str, Any]) -> None:
-    """Refuse what a function with keywords of its own was given besides."""
-    if unknown:
-        check_known(what, unknown, getattr(function, "__kwdefaults__", None) or ())
 
 
 def check_name(topic: object) -> None:
@@ -209,7 +195,7 @@ def describe(declared: Any) -> Callable[[F], F]:
         function.__options__ = declared  # type: ignore[attr-defined]
         lines = "\n".join(f"    {line}" for line in write_keywords(declared))
         text = inspect.cleandoc(function.__doc__ or "")
-        function.__doc__ = f"{text}\n\n{KEYWORDS}\n\n{lines}"
+        function.__doc__ = f"{text}\n\n{KEYWORDS}\n\n{lines}".lstrip()
         return function
 
     return decorate

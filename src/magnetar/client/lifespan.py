@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, Unpack
 
 from magnetar.client.client import AsyncPulsarClient
+from magnetar.client.option import ClientOptions
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
 
-def lifespan(service_url: str, **options: Any) -> Lifespan:
+def lifespan(service_url: str, **options: Unpack[ClientOptions]) -> Lifespan:
     """What FastAPI and Starlette take as `lifespan=`: a client is connected before the first
     request, is there as `app.state.pulsar`, and is closed with all it made after the last.
 

@@ -21,7 +21,7 @@ from magnetar.client.schema.book import SchemaBook
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.telemetry import Telemetry
 from magnetar.client.tls import Tls
-from magnetar.runtime.clock import SYSTEM, Clock
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.task import TaskScope
 
 MEMORY_BYTES_DEFAULT: Final = 64 * 1024 * 1024
@@ -132,20 +132,20 @@ class Session:
 
 def make_session(
     service_url: str,
+    clock: Clock,
     *,
     authentication: Authentication | None,
-    policy: ConnectionPolicy | None,
+    operation_timeout: float,
+    connection: ConnectionPolicy | None,
     tls: Tls | None,
-    description: str | None,
-    clock: Clock | None,
-    timeout: float,
+    memory_limit: int,
     listener_name: str | None,
-    memory_bytes: int,
+    description: str | None,
     telemetry: Telemetry | None,
     on_event: OnEvent | None,
 ) -> Session:
     """With everything that connects when it is first needed."""
-    policy, clock, events = policy or ConnectionPolicy(), clock or SYSTEM, Events(on_event)
+    policy, timeout, events = connection or ConnectionPolicy(), operation_timeout, Events(on_event)
     pool = ConnectionPool(
         parse_addresses(service_url),
         authentication=authentication or NoAuthentication(),
@@ -156,7 +156,7 @@ def make_session(
         events=events,
     )
     lookup = Lookup(pool, clock=clock, policy=policy, timeout=timeout, listener=listener_name or "")
-    memory = MemoryLimit(memory_bytes)
+    memory = MemoryLimit(memory_limit)
     return Session(
         pool, lookup, clock, policy, timeout, memory=memory, telemetry=telemetry, events=events
     )

@@ -16,7 +16,7 @@ async def err(client: AsyncPulsarClient) -> None:
     producer = await client.producer("orders", schema=Schema.json(Order))
     await producer.send("text")  # expect: arg-type
     await producer.send(Order(1), ky="k")  # expect: call-arg
-    await client.producer("orders", compresion="lz4")  # expect: call-overload
+    await client.producer("orders", compresion="lz4")  # expect: call-arg
     plain = await client.producer("orders")
     await plain.send("text")  # expect: arg-type
     queue = await client.queue_consumer("orders", subscription="s", schema=Schema.STRING)
@@ -29,4 +29,4 @@ def err_too(client: PulsarClient) -> None:
     reader = client.reader("orders", schema=Schema.INT32)
     received = reader.read(timeout=5)
     print(received.value)  # expect: union-attr
-    PulsarClient("pulsar://h", operation_timeot=5)  # expect: arg-type
+    PulsarClient("pulsar://h", operation_timeot=5)  # expect: call-arg

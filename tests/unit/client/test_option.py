@@ -14,8 +14,13 @@ from magnetar import AsyncPulsarClient, Producer, PulsarClient
 from magnetar.client.error import ConfigurationError
 from magnetar.client.keyword import check_known, keywords
 from magnetar.client.option import (
+    CheckpointOptions,
+    ClientOptions,
     ConsumerOptions,
     ProducerOptions,
+    QueueOptions,
+    ReaderOptions,
+    StreamOptions,
     build_consumer,
     build_producer,
     choose_chunk,
@@ -202,12 +207,22 @@ def test_a_topic_is_text(topic: Any) -> None:
 
 @pytest.mark.parametrize("client", [AsyncPulsarClient, PulsarClient])
 def test_help_shows_every_keyword_with_its_default_and_meaning(client: type[Any]) -> None:
-    text = pydoc.render_doc(client.producer, renderer=pydoc.plaintext)
-    for each in keywords(ProducerOptions):
-        assert f"{each.name} = {each.option.default!r}: {each.option.meaning}" in text
-        assert inspect.signature(client.producer).parameters[each.name].default == (
-            each.option.default
-        )
-    assert "**options" not in text
+    for described, declared in (
+        (client, ClientOptions),
+        (client.producer, ProducerOptions),
+        (client.stream_consumer, StreamOptions),
+        (client.queue_consumer, QueueOptions),
+        (client.consumer, ConsumerOptions),
+        (client.checkpoint_consumer, CheckpointOptions),
+        (client.reader, ReaderOptions),
+    ):
+        text = pydoc.render_doc(described, renderer=pydoc.plaintext)
+        for each in keywords(declared):
+            assert f"{each.name} = {each.option.default!r}: {each.option.meaning}" in text
+            assert inspect.signature(described).parameters[each.name].default == (
+                each.option.default
+            )
+        if described is not client:
+            assert "**options" not in text
     sending = pydoc.render_doc(Producer.send, renderer=pydoc.plaintext)
     assert "key = None: Messages of one key stay in order." in sending

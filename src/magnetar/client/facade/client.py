@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
-from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Self, Unpack
 
-from magnetar.client.authentication import Authentication
 from magnetar.client.checkpoint import Checkpoint
 from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.event import OnEvent
 from magnetar.client.facade.consumer import (
     CheckpointConsumer,
     Consumer,
@@ -19,10 +16,11 @@ from magnetar.client.facade.consumer import (
 from magnetar.client.facade.loop import BackgroundLoop
 from magnetar.client.facade.producer import Producer
 from magnetar.client.facade.view import LayoutChanges, TableView, Transaction
-from magnetar.client.keyword import check_keywords, mirror
+from magnetar.client.keyword import describe, mirror
 from magnetar.client.message_id import Start
 from magnetar.client.option import (
     CheckpointOptions,
+    ClientOptions,
     ConsumerOptions,
     ProducerOptions,
     QueueOptions,
@@ -30,18 +28,11 @@ from magnetar.client.option import (
     StreamOptions,
     Topics,
 )
-from magnetar.client.policy import ConnectionPolicy
-from magnetar.client.quantity import Duration, Size
-from magnetar.client.schema.schema import Schema
-from magnetar.client.session import MEMORY_BYTES_DEFAULT
-from magnetar.client.telemetry import Telemetry
-from magnetar.client.tls import TlsPolicy
-from magnetar.client.transaction import TIMEOUT_S
+from magnetar.client.quantity import Duration
+from magnetar.client.schema.schema import BYTES, D, Schema
 
 if TYPE_CHECKING:
     from magnetar.client.admin.blocking import AdminClient
-
-T = TypeVar("T")
 
 
 class PulsarClient:
@@ -52,39 +43,9 @@ class PulsarClient:
     soon, and call nothing of the client.
     """
 
-    def __init__(
-        self,
-        service_url: str,
-        *,
-        authentication: Authentication | None = None,
-        operation_timeout: Duration = 30.0,
-        connection: ConnectionPolicy | None = None,
-        transaction_timeout: Duration = TIMEOUT_S,
-        tls: TlsPolicy | ssl.SSLContext | None = None,
-        memory_limit: Size = MEMORY_BYTES_DEFAULT,
-        listener_name: str | None = None,
-        description: str | None = None,
-        telemetry: Telemetry | None = None,
-        admin_url: str | None = None,
-        on_event: OnEvent | None = None,
-        **unknown: Never,
-    ) -> None:
-        check_keywords("PulsarClient", PulsarClient.__init__, unknown)
-        self._inner = AsyncPulsarClient(
-            service_url,
-            authentication=authentication,
-            operation_timeout=operation_timeout,
-            connection=connection,
-            transaction_timeout=transaction_timeout,
-            tls=tls,
-            memory_limit=memory_limit,
-            listener_name=listener_name,
-            description=description,
-            telemetry=telemetry,
-            admin_url=admin_url,
-            on_event=on_event,
-        )
-        inner = self._inner
+    @describe(ClientOptions)
+    def __init__(self, service_url: str, **options: Unpack[ClientOptions]) -> None:
+        inner = self._inner = AsyncPulsarClient(service_url, **options)
         self._loop = BackgroundLoop(lambda: inner.close(immediate=True))
         self._admin: AdminClient | None = None
 
@@ -105,146 +66,83 @@ class PulsarClient:
         """Connect now instead of with the first use; raises at once when nobody answers."""
         self._loop.run(self._inner.connect())
 
-    @overload
-    def producer(self, topic: str, **options: Unpack[ProducerOptions]) -> Producer[bytes]: ...
-
-    @overload
-    def producer(
-        self, topic: str, *, schema: Schema[T], **options: Unpack[ProducerOptions]
-    ) -> Producer[T]: ...
-
     @mirror(AsyncPulsarClient.producer)
-    def producer(self, topic: str, **options: Any) -> Producer[Any]:
-        opening = self._inner.producer(topic, **options)
+    def producer(
+        self, topic: str, *, schema: Schema[D] = BYTES, **options: Unpack[ProducerOptions]
+    ) -> Producer[D]:
+        opening = self._inner.producer(topic, schema=schema, **options)
         return Producer(self._loop, self._loop.run(opening.open()))
-
-    @overload
-    def stream_consumer(
-        self,
-        topic: Topics = None,
-        *,
-        subscription: str,
-        **options: Unpack[StreamOptions],
-    ) -> StreamConsumer[bytes]: ...
-
-    @overload
-    def stream_consumer(
-        self,
-        topic: Topics = None,
-        *,
-        subscription: str,
-        schema: Schema[T],
-        **options: Unpack[StreamOptions],
-    ) -> StreamConsumer[T]: ...
 
     @mirror(AsyncPulsarClient.stream_consumer)
     def stream_consumer(
-        self, topic: Topics = None, *, subscription: str, **options: Any
-    ) -> StreamConsumer[Any]:
-        opening = self._inner.stream_consumer(topic, subscription=subscription, **options)
+        self,
+        topic: Topics = None,
+        *,
+        subscription: str,
+        schema: Schema[D] = BYTES,
+        **options: Unpack[StreamOptions],
+    ) -> StreamConsumer[D]:
+        opening = self._inner.stream_consumer(
+            topic, subscription=subscription, schema=schema, **options
+        )
         return StreamConsumer(self._loop, self._loop.run(opening.open()))
-
-    @overload
-    def queue_consumer(
-        self,
-        topic: Topics = None,
-        *,
-        subscription: str,
-        **options: Unpack[QueueOptions],
-    ) -> QueueConsumer[bytes]: ...
-
-    @overload
-    def queue_consumer(
-        self,
-        topic: Topics = None,
-        *,
-        subscription: str,
-        schema: Schema[T],
-        **options: Unpack[QueueOptions],
-    ) -> QueueConsumer[T]: ...
 
     @mirror(AsyncPulsarClient.queue_consumer)
     def queue_consumer(
-        self, topic: Topics = None, *, subscription: str, **options: Any
-    ) -> QueueConsumer[Any]:
-        opening = self._inner.queue_consumer(topic, subscription=subscription, **options)
+        self,
+        topic: Topics = None,
+        *,
+        subscription: str,
+        schema: Schema[D] = BYTES,
+        **options: Unpack[QueueOptions],
+    ) -> QueueConsumer[D]:
+        opening = self._inner.queue_consumer(
+            topic, subscription=subscription, schema=schema, **options
+        )
         return QueueConsumer(self._loop, self._loop.run(opening.open()))
 
-    @overload
-    def consumer(
-        self, topic: Topics, subscription: str, **options: Unpack[ConsumerOptions]
-    ) -> Consumer[bytes]: ...
-
-    @overload
+    @mirror(AsyncPulsarClient.consumer)
     def consumer(
         self,
         topic: Topics,
         subscription: str,
         *,
-        schema: Schema[T],
+        schema: Schema[D] = BYTES,
         **options: Unpack[ConsumerOptions],
-    ) -> Consumer[T]: ...
-
-    @mirror(AsyncPulsarClient.consumer)
-    def consumer(self, topic: Topics, subscription: str, **options: Any) -> Consumer[Any]:
-        opening = self._inner.consumer(topic, subscription, **options)
+    ) -> Consumer[D]:
+        opening = self._inner.consumer(topic, subscription, schema=schema, **options)
         return Consumer(self._loop, self._loop.run(opening.open()))
 
-    @overload
-    def reader(
-        self, topic: str, start: Start = "latest", **options: Unpack[ReaderOptions]
-    ) -> Reader[bytes]: ...
-
-    @overload
+    @mirror(AsyncPulsarClient.reader)
     def reader(
         self,
         topic: str,
         start: Start = "latest",
         *,
-        schema: Schema[T],
+        schema: Schema[D] = BYTES,
         **options: Unpack[ReaderOptions],
-    ) -> Reader[T]: ...
-
-    @mirror(AsyncPulsarClient.reader)
-    def reader(self, topic: str, start: Start = "latest", **options: Any) -> Reader[Any]:
-        opening = self._inner.reader(topic, start, **options)
+    ) -> Reader[D]:
+        opening = self._inner.reader(topic, start, schema=schema, **options)
         return Reader(self._loop, self._loop.run(opening.open()))
 
-    @overload
-    def table_view(self, topic: str) -> TableView[bytes]: ...
-
-    @overload
-    def table_view(self, topic: str, *, schema: Schema[T]) -> TableView[T]: ...
-
     @mirror(AsyncPulsarClient.table_view)
-    def table_view(self, topic: str, **options: Any) -> TableView[Any]:
-        opening = self._inner.table_view(topic, **options)
+    def table_view(self, topic: str, *, schema: Schema[D] = BYTES) -> TableView[D]:
+        opening = self._inner.table_view(topic, schema=schema)
         return TableView(self._loop, self._loop.run(opening.open()))
 
-    @overload
-    def checkpoint_consumer(
-        self,
-        topic: str,
-        *,
-        start: Checkpoint = ...,
-        group: str | None = None,
-        **options: Unpack[CheckpointOptions],
-    ) -> CheckpointConsumer[bytes]: ...
-
-    @overload
-    def checkpoint_consumer(
-        self,
-        topic: str,
-        *,
-        schema: Schema[T],
-        start: Checkpoint = ...,
-        group: str | None = None,
-        **options: Unpack[CheckpointOptions],
-    ) -> CheckpointConsumer[T]: ...
-
     @mirror(AsyncPulsarClient.checkpoint_consumer)
-    def checkpoint_consumer(self, topic: str, **options: Any) -> CheckpointConsumer[Any]:
-        opening = self._inner.checkpoint_consumer(topic, **options)
+    def checkpoint_consumer(
+        self,
+        topic: str,
+        *,
+        start: Checkpoint = Checkpoint.LATEST,
+        group: str | None = None,
+        schema: Schema[D] = BYTES,
+        **options: Unpack[CheckpointOptions],
+    ) -> CheckpointConsumer[D]:
+        opening = self._inner.checkpoint_consumer(
+            topic, start=start, group=group, schema=schema, **options
+        )
         return CheckpointConsumer(self._loop, self._loop.run(opening.open()))
 
     def layout_changes(self, topic: str) -> LayoutChanges:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import date, datetime, time
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, overload
 
 from magnetar.client.error import ConfigurationError, SchemaError
 from magnetar.client.schema import primitive
@@ -23,6 +23,12 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 M = TypeVar("M", bound=ProtobufMessage)
+if TYPE_CHECKING:  # a default of a type variable is for type checkers, until Python 3.13
+    from typing_extensions import TypeVar as DefaultedTypeVar
+
+    D = DefaultedTypeVar("D", default=bytes)
+else:
+    D = TypeVar("D")
 
 Definition = str | Mapping[str, Any]
 """An Avro definition, as its JSON text or that text parsed."""
@@ -171,6 +177,8 @@ Schema.INSTANT = Schema(primitive.INSTANT)
 Schema.LOCAL_DATE = Schema(primitive.LOCAL_DATE)
 Schema.LOCAL_TIME = Schema(primitive.LOCAL_TIME)
 Schema.LOCAL_DATE_TIME = Schema(primitive.LOCAL_DATE_TIME)
+BYTES: Final[Any] = Schema.BYTES
+"""What a keyword `schema: Schema[D]` is unless it is given."""
 
 
 def check_schema(schema: object) -> None:
