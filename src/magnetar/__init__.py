@@ -92,13 +92,13 @@ if TYPE_CHECKING:
     from magnetar.client.policy import DeadLetterPolicy as DeadLetterPolicy
     from magnetar.client.producer import AsyncProducer as AsyncProducer
     from magnetar.client.reader import AsyncReader as AsyncReader
+    from magnetar.client.reader import AsyncTableView as AsyncTableView
     from magnetar.client.schema.generic import GenericRecord as GenericRecord
     from magnetar.client.schema.key_value import KeyValue as KeyValue
     from magnetar.client.schema.schema import Schema as Schema
     from magnetar.client.schema.shape import AvroType as AvroType
     from magnetar.client.stream import AsyncStreamConsumer as AsyncStreamConsumer
     from magnetar.client.subscription import SubscriptionType as SubscriptionType
-    from magnetar.client.table_view import AsyncTableView as AsyncTableView
     from magnetar.client.telemetry import PrometheusTelemetry as PrometheusTelemetry
     from magnetar.client.telemetry import Telemetry as Telemetry
     from magnetar.client.tls import TlsPolicy as TlsPolicy
@@ -130,7 +130,7 @@ _HOMES = {  # the module, and the name there if it is another
     "AsyncQueueConsumer": "client.consumer",
     "AsyncReader": "client.reader",
     "AsyncStreamConsumer": "client.stream",
-    "AsyncTableView": "client.table_view",
+    "AsyncTableView": "client.reader",
     "Authentication": "client.authentication",
     "AuthenticationError": "client.error",
     "AuthorizationError": "client.error",

@@ -7,10 +7,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from magnetar.client.delivery import RawEntry
 from magnetar.client.error import ConfigurationError
 from magnetar.client.inbox import Inbox, Receiver
 from magnetar.client.quantity import Duration
-from magnetar.client.raw import RawEntry
 from magnetar.client.retry import find_deadline
 from magnetar.client.topic_consumer import TopicConsumer
 

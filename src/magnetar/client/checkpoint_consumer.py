@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 from magnetar.client.arrow_receiver import ArrowReceiver
 from magnetar.client.checkpoint import Checkpoint, check_start
 from magnetar.client.consumer_set import ConsumerSet, SegmentRead
+from magnetar.client.delivery import RawEntry
 from magnetar.client.error import (
     AlreadyClosedError,
     FeatureNotSupportedError,
@@ -23,7 +24,6 @@ from magnetar.client.membership import Membership
 from magnetar.client.message import Message
 from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.progress import Placed
-from magnetar.client.raw import RawEntry
 from magnetar.client.segment_consumer import SegmentConsumer, covers
 from magnetar.client.session import Session
 from magnetar.client.stream import plan_assigned

@@ -34,13 +34,12 @@ from magnetar.client.option import (
 from magnetar.client.policy import DeadLetterPolicy
 from magnetar.client.producer import AsyncProducer
 from magnetar.client.quantity import Duration
-from magnetar.client.reader import AsyncReader
+from magnetar.client.reader import AsyncReader, AsyncTableView
 from magnetar.client.retry_letter import plan_letters
 from magnetar.client.schema.schema import BYTES, D, Schema
 from magnetar.client.session import Session, make_session
 from magnetar.client.stream import AsyncStreamConsumer
 from magnetar.client.subscription import ConsumerSettings
-from magnetar.client.table_view import AsyncTableView
 from magnetar.client.tls import Tls
 from magnetar.client.topic_set import ConsumerTarget
 from magnetar.client.transaction import TransactionOpening, open_transaction

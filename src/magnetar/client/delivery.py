@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from magnetar.client.dead_letter import Source
@@ -12,7 +12,7 @@ from magnetar.client.error import CryptoError
 from magnetar.client.interceptor import intercept_message
 from magnetar.client.message import DeliveredEntry, EvenMessages, Message, Origin
 from magnetar.client.message_id import MessageId
-from magnetar.client.subscription import ConsumerSettings
+from magnetar.client.subscription import ConsumerSettings, Floor
 from magnetar.client.value import RAW, SchemaValues, Unprepared
 from magnetar.errors import MagnetarError, ProtocolViolation
 from magnetar.runtime.task import TaskScope
@@ -26,7 +26,7 @@ from magnetar.wire.command import (
     position_of,
 )
 from magnetar.wire.compression import decompress
-from magnetar.wire.entry import count_messages, decode_entry, verify_checksum
+from magnetar.wire.entry import count_messages, decode_entry, decode_metadata, verify_checksum
 
 Accept = Callable[[CommandMessage, bytes], None]
 
@@ -270,3 +270,43 @@ def count_permits(command: CommandMessage, entry: bytes) -> int:
         return count_messages(entry)
     except ProtocolViolation:
         return 1
+
+
+@dataclass(frozen=True, slots=True)
+class RawEntry:
+    """An entry, and how much of it is wanted."""
+
+    place: MessageId
+    """Of its last message."""
+    origin: int
+    data: bytes
+    start: int
+    """The first message of a batch that is wanted."""
+    permits: int
+    """How many messages it has, as the broker counts."""
+
+
+def make_raw(
+    command: CommandMessage, data: bytes, floor: Floor | None, origin: int
+) -> RawEntry | int:
+    """What to hand out; the permits of an entry of which nothing is wanted.
+
+    An unreadable one is handed out too: the decoder says what is wrong with it.
+    """
+    position, partition = position_of(command.message_id), command.message_id.partition
+    try:
+        metadata = decode_metadata(data)
+        size = metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else 0
+    except ProtocolViolation:
+        size = 0
+    batch = (size - 1, size) if size else (-1, 0)
+    last = MessageId(*position, partition, *batch)
+    start, count = 0, max(1, size)
+    if floor is not None and position == floor.id.position:
+        if size and floor.id.batch_index >= 0:
+            start = floor.id.batch_index + (0 if floor.is_included else 1)
+        elif not floor.is_included:
+            start = count
+        if start >= count:
+            return count
+    return RawEntry(last, origin, data, start, count)

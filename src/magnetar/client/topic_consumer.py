@@ -20,7 +20,9 @@ from magnetar.client.delivery import (
     CorruptEntry,
     EntryDecoder,
     Intake,
+    RawEntry,
     count_permits,
+    make_raw,
     select_messages,
 )
 from magnetar.client.encryption import ConsumerFailure
@@ -29,7 +31,6 @@ from magnetar.client.error import CryptoError, PulsarError, PulsarTimeoutError
 from magnetar.client.interceptor import tell_refused
 from magnetar.client.message import Message, Origin
 from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
-from magnetar.client.raw import RawEntry, make_raw
 from magnetar.client.redelivery import RedeliveryPlan, RedeliveryTimes
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, Floor, ReaderPlace, encode_subscribe

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
+from magnetar.client.delivery import RawEntry
 from magnetar.client.error import ConfigurationError
-from magnetar.client.raw import RawEntry
 from magnetar.columns.column import COLUMNS, ChunkUnbegun, ColumnDecoder, EntryUnreadable
 from magnetar.runtime.log import Logger
 

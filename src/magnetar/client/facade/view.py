@@ -9,7 +9,7 @@ from magnetar.client.enlisting import Enlisting, TransactionHandle
 from magnetar.client.event import LayoutChange
 from magnetar.client.facade.loop import SyncHandle
 from magnetar.client.layout import AsyncLayoutChanges
-from magnetar.client.table_view import AsyncTableView
+from magnetar.client.reader import AsyncTableView
 from magnetar.client.transaction import AsyncTransaction, TransactionState
 from magnetar.model.transaction import TransactionId
 

@@ -15,9 +15,8 @@ from magnetar.client.facade.client import PulsarClient
 from magnetar.client.facade.producer import Producer
 from magnetar.client.layout import AsyncLayoutChanges
 from magnetar.client.producer import AsyncProducer
-from magnetar.client.reader import AsyncReader
+from magnetar.client.reader import AsyncReader, AsyncTableView
 from magnetar.client.stream import AsyncStreamConsumer
-from magnetar.client.table_view import AsyncTableView
 
 TWINS = [
     (AsyncPulsarClient, PulsarClient),
