@@ -123,6 +123,15 @@ class _Run:
         """Whether `settle` knows that some were taken."""
         self.is_told_each = source.hears_each or part.counts_time
 
+    def take_next(self) -> Message[Any]:
+        messages = self.messages
+        if type(messages) is not list:  # made all at once: they are taken one by one
+            messages = self.messages = list(messages)
+        message: Message[Any] = messages[self.start]
+        self.start += 1
+        message.progress = self.source.on_claimed(self.part, (message,))
+        return message
+
 
 _NO_RUNS: Final[deque[_Run]] = deque(maxlen=0)
 """Of every inbox to which nothing came yet: an empty deque takes 600 bytes."""
@@ -189,7 +198,7 @@ class Inbox:
         with self._lock:
             run = self._find_run()
             if run is not None:
-                message = _take_next(run)
+                message = run.take_next()
                 if run.start == len(run.messages):
                     self._runs.popleft()
                 if not run.is_noted:
@@ -203,11 +212,17 @@ class Inbox:
         """The same for an application on the loop: its source knows of it at once, or when all that
         came with it is taken. No thread claims beside it, so that it needs no lock.
         """
-        run = self._find_run()
-        if run is None:
-            self._check_failure()
-            return None
-        message = _take_next(run)
+        run = self._runs[0] if self._runs else None
+        if (
+            run is None
+            or run.part.generation != run.generation
+            or not run.source.is_current(run.part)
+        ):
+            run = self._find_run()
+            if run is None:
+                self._check_failure()
+                return None
+        message = run.take_next()
         if not run.is_noted:
             run.is_noted = True
             self._noted.append(run)
@@ -347,16 +362,6 @@ class Inbox:
             arrived.release()
 
 
-def _take_next(run: _Run) -> Message[Any]:
-    messages = run.messages
-    if not isinstance(messages, list):  # made all at once: they are taken one by one
-        messages = run.messages = list(messages)
-    message: Message[Any] = messages[run.start]
-    run.start += 1
-    message.progress = run.source.on_claimed(run.part, (message,))
-    return message
-
-
 class Receiver(Supply[Message[T]], Generic[T]):
     """What all consumers share: how messages are received."""
 
@@ -378,13 +383,15 @@ class Receiver(Supply[Message[T]], Generic[T]):
 
     async def receive(self, timeout: Duration | None = None) -> Message[T] | None:
         """The next message; with a `timeout`, None when there is none within it."""
-        message = self.receive_nowait()
+        self._check_messages()
+        inbox = self._inbox
+        message = inbox.take()
         if message is None:
-            deadline = find_deadline(timeout, self._inbox.clock)
-            while message is None and await self._inbox.wait(deadline):
-                message = self.receive_nowait()
+            deadline = find_deadline(timeout, inbox.clock)
+            while message is None and await inbox.wait(deadline):
+                message = inbox.take()
             if message is None:
-                message = self.receive_nowait()
+                message = inbox.take()
         return message
 
     def receive_nowait(self) -> Message[T] | None:
