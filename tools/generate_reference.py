@@ -152,10 +152,10 @@ def write_class(name: str, kind: type[Any]) -> Iterator[str]:
 
 
 def option_kinds() -> dict[str, type[Any]]:
-    from magnetar.client import option, publication
+    from magnetar.client import client, option, publication
 
     return {
-        "PulsarClient": option.ClientOptions,
+        "PulsarClient": client.ClientOptions,
         "client.producer": option.ProducerOptions,
         "client.stream_consumer": option.StreamOptions,
         "client.queue_consumer": option.QueueOptions,

@@ -90,13 +90,17 @@ def test_the_locks_name_no_host_but_the_public_index() -> None:
     assert hosts == {"pypi.org", "files.pythonhosted.org"}
 
 
+TYPES_ONLY = {"typing_extensions"}
+"""What only type checkers import, which bring it with them."""
+
+
 def third_party_imports() -> set[str]:
     return {
         top
         for source in written_sources()
         for each in source.imports()
         if (top := each.module.split(".")[0]) not in (*sys.stdlib_module_names, "magnetar")
-    }
+    } - TYPES_ONLY
 
 
 def test_the_package_imports_nothing_undeclared() -> None:

@@ -229,7 +229,7 @@ _Entry: TypeAlias = tuple[int, int, int]
 class AckGroup:
     """Sans-IO: add what is done, take the commands that say so.
 
-    An entry is acknowledged when all its messages are. With `by_index` the broker also hears which
+    An entry is acknowledged when all its messages are. With `by_index` the broker also learns which
     messages of a batch remain.
     """
 
@@ -333,7 +333,7 @@ class AckGroup:
         self._remaining.clear()
 
     def forget_batches(self) -> None:
-        """Delivery starts over: the broker knows what it was told, the rest comes again."""
+        """Delivery starts over: what the broker knows stays so, the rest is redelivered."""
         self._remaining.clear()
 
 
@@ -345,7 +345,7 @@ def encode_ack_id(entry: MessageId, remaining: int) -> MessageIdData:
 
 class TransactionAcks:
     """Sans-IO: what one transaction acknowledges on a topic, until it is sent. Single messages of
-    a batch are told one by one, each once: what is repeated is a conflict to some brokers.
+    a batch are named one by one, each once: what is repeated is a conflict to some brokers.
     """
 
     def __init__(self) -> None:
@@ -386,8 +386,8 @@ class TransactionAcks:
 
 
 def _part_whole(remaining: int, size: int) -> tuple[int, ...]:
-    """A batch of which all is done is told in two parts. As a whole entry it would be no conflict
-    to brokers, although another transaction has acknowledged some of it.
+    """A batch of which all is done is acknowledged in two parts. As a whole entry it would be no
+    conflict to brokers, although another transaction has acknowledged some of it.
     """
     if remaining or size < 2:
         return (remaining,)

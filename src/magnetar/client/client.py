@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+import ssl
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar, Unpack
 
 from magnetar.client.authentication import Authentication
 from magnetar.client.checkpoint import Checkpoint, check_start
@@ -11,38 +12,41 @@ from magnetar.client.consumer import AsyncConsumer, AsyncQueueConsumer, Individu
 from magnetar.client.coordinator import Coordinators, LookedUpCoordinators, WatchedCoordinators
 from magnetar.client.dead_letter import LetterProducer
 from magnetar.client.error import AlreadyClosedError, ConfigurationError
+from magnetar.client.event import OnEvent
 from magnetar.client.handle import Handle, Opening
-from magnetar.client.keyword import check_kind, describe, resolve
+from magnetar.client.keyword import Option, check_kind, describe, resolve
 from magnetar.client.layout import AsyncLayoutChanges, parse_name, parse_regular, parse_scalable
 from magnetar.client.message_id import Start, choose_start
 from magnetar.client.option import (
     CheckpointOptions,
-    ClientOptions,
     ConsumerOptions,
     ProducerOptions,
     QueueOptions,
     ReaderOptions,
     StreamOptions,
     Topics,
+    as_given,
     build_checkpoint,
     build_consumer,
     build_producer,
     build_queue,
     build_reader,
     build_stream,
+    parse_positive,
 )
-from magnetar.client.policy import DeadLetterPolicy
+from magnetar.client.policy import ConnectionPolicy, DeadLetterPolicy
 from magnetar.client.producer import AsyncProducer
-from magnetar.client.quantity import Duration
+from magnetar.client.quantity import Duration, Size, parse_size
 from magnetar.client.reader import AsyncReader, AsyncTableView
 from magnetar.client.retry_letter import plan_letters
 from magnetar.client.schema.schema import BYTES, D, Schema
-from magnetar.client.session import Session, make_session
+from magnetar.client.session import MEMORY_BYTES_DEFAULT, Session, make_session
 from magnetar.client.stream import AsyncStreamConsumer
 from magnetar.client.subscription import ConsumerSettings
-from magnetar.client.tls import Tls
+from magnetar.client.telemetry import Telemetry
+from magnetar.client.tls import Tls, TlsPolicy
 from magnetar.client.topic_set import ConsumerTarget
-from magnetar.client.transaction import TransactionOpening, open_transaction
+from magnetar.client.transaction import TIMEOUT_S, TransactionOpening, open_transaction
 from magnetar.errors import InvalidName
 from magnetar.model.name import parse_namespace
 from magnetar.runtime.clock import SYSTEM, Clock
@@ -51,6 +55,54 @@ if TYPE_CHECKING:
     from magnetar.client.admin.service import AsyncAdmin
 
 C = TypeVar("C", bound=IndividualConsumer[Any])
+
+
+def _authentication(name: str, given: Any) -> Any:
+    if not (hasattr(given, "method_name") and hasattr(given, "auth_data")):
+        raise ConfigurationError(
+            f"{name} is an object such as TokenAuthentication(token), not a {type(given).__name__}"
+        )
+    return given
+
+
+class ClientOptions(TypedDict, total=False):
+    """Keywords of a client."""
+
+    authentication: Annotated[
+        Authentication | None, Option(None, "How it proves who it is.", _authentication)
+    ]
+    operation_timeout: Annotated[
+        Duration,
+        Option(30.0, "Seconds that brokers have to answer, all attempts together.", parse_positive),
+    ]
+    connection: Annotated[ConnectionPolicy | None, Option(None, "How brokers are reached.")]
+    transaction_timeout: Annotated[
+        Duration,
+        Option(TIMEOUT_S, "Seconds until a transaction left open is aborted.", parse_positive),
+    ]
+    tls: Annotated[TlsPolicy | ssl.SSLContext | None, Option(None, "Whom to trust.")]
+    memory_limit: Annotated[
+        Size,
+        Option(
+            MEMORY_BYTES_DEFAULT,
+            'Bytes, or text such as "64MB", of all messages without receipts; 0 sets no limit.',
+            parse_size,
+        ),
+    ]
+    listener_name: Annotated[
+        str | None, Option(None, "Which of their addresses brokers are asked for.")
+    ]
+    description: Annotated[str | None, Option(None, "What administrators see of the application.")]
+    telemetry: Annotated[
+        Telemetry | None, Option(None, "What counts and traces its messages.", as_given)
+    ]
+    admin_url: Annotated[
+        str | None, Option(None, "Of the web service, such as http://localhost:8080, for `admin`.")
+    ]
+    on_event: Annotated[
+        OnEvent | None,
+        Option(None, "Called with every Event: connections, assignments, layouts.", as_given),
+    ]
 
 
 class AdminOptions(TypedDict):
@@ -120,7 +172,7 @@ class AsyncPulsarClient(Handle):
         return self._coordinators
 
     async def connect(self) -> None:
-        """Connect now instead of with the first use; raises at once when nobody answers."""
+        """Connect now instead of with the first use; raises at once when no broker answers."""
         await self._session.pool.get_service()
 
     @describe(ProducerOptions)

@@ -272,7 +272,7 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
         """The message is done, or all of several, such as a batch of `receive_many`.
 
         With `ack_receipts` returns once the broker has stored that. In a transaction it is done
-        when that is committed, and comes again when it is aborted.
+        when that is committed, and redelivered when it is aborted.
         """
         parts = self._begin_acknowledge(places_of(message), find_enlisting(transaction))
         if self._settings.ack_receipts:
@@ -317,7 +317,7 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
                 part.negative_acknowledge(place[2], delay)
 
     async def reconsume_later(self, message: Message[T], delay: Duration) -> None:
-        """Put the message aside: it comes again through the retry topic, `delay` later.
+        """Put the message aside: it is redelivered through the retry topic, `delay` later.
 
         Once it came more than `max_redeliveries` times, it goes to the dead-letter topic instead.
         """

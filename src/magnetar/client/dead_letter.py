@@ -76,7 +76,7 @@ class DeadLetters:
         return message.redelivery_count > self._policy.max_redeliveries
 
     def take(self, message: Message[Any], source: Source) -> None:
-        """Publish on the side and acknowledge; a message that cannot go comes again."""
+        """Publish on the side and acknowledge; one that was not stored is redelivered."""
         self._scope.start(self._bury(message, source), f"dead letter {message.place}")
 
     async def close(self) -> None:

@@ -182,7 +182,7 @@ class EntryDecoder:
         return Delivery([_whole(entry, payload)])
 
     def forget_chunks(self) -> None:
-        """A new delivery starts over: what came of unfinished messages comes again."""
+        """A new delivery starts over: what came of unfinished messages is redelivered."""
         self._chunks = None
 
     def _open(self, metadata: MessageMetadata, payload: bytes) -> bytes | None:
@@ -219,7 +219,7 @@ class EntryDecoder:
             whole = self._chunks.add(entry.metadata, payload, entry.id, now_ms=now_ms)
         except ProtocolViolation as error:
             raise CorruptEntry(error.sentence, CommandAck.BatchDeSerializeError) from None
-        self._chunks.take_dropped()  # never acknowledged: they come again with their beginning
+        self._chunks.take_dropped()  # never acknowledged: they are redelivered with their beginning
         if whole is None:
             return Delivery([], 1)
         data = self._decompress(entry.metadata, whole.payload, _CHUNKED_BYTES_MAX)

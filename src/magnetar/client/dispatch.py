@@ -174,7 +174,7 @@ class Ends(Generic[C]):
         self._connection.touch()
 
     def add_listener(self, kind: int, id: int, listener: PushEnd[C]) -> None:
-        """Hear the pushes of one type that carry this session, consumer or watch id."""
+        """Gets the pushes of one type that carry this session, consumer or watch id."""
         self._listeners[kind, id] = listener
 
     def remove_listener(self, kind: int, id: int) -> None:

@@ -82,7 +82,7 @@ class ConsumerFailure(StrEnum):
     """What becomes of a message that cannot be decrypted."""
 
     FAIL = "fail"
-    """It is not delivered and stays unacknowledged: it comes again."""
+    """It is not delivered and stays unacknowledged: it is redelivered."""
     DISCARD = "discard"
     """It is acknowledged unread."""
     CONSUME = "consume"

@@ -16,7 +16,7 @@ class PulsarError(MagnetarError):
 
 
 class ConfigurationError(PulsarError, ValueError):
-    """An argument that cannot be."""
+    """An invalid argument."""
 
 
 class NotFoundError(PulsarError):
@@ -24,7 +24,7 @@ class NotFoundError(PulsarError):
 
 
 class PulsarTimeoutError(PulsarError, TimeoutError):
-    """Nobody answered in time; whether the broker did it is not known."""
+    """No answer came in time; whether the broker did it is not known."""
 
 
 class AlreadyClosedError(PulsarError):

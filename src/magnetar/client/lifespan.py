@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Unpack
 
-from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.option import ClientOptions
+from magnetar.client.client import AsyncPulsarClient, ClientOptions
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 

@@ -44,7 +44,7 @@ class Lookup:
         listener: str = "",
     ) -> None:
         self._listener = listener
-        """Which of a broker's addresses to be told."""
+        """Which of a broker's addresses to ask for."""
         self._pool = pool
         self._clock = clock
         self._policy = policy

@@ -1,15 +1,12 @@
 """The keywords of all producers, consumers and readers, each declared once, and their settings."""
 
 import random
-import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, TypedDict
 
-from magnetar.client.authentication import Authentication
 from magnetar.client.encryption import ConsumerEncryption, ProducerEncryption
 from magnetar.client.error import ConfigurationError
-from magnetar.client.event import OnEvent
 from magnetar.client.interceptor import ConsumerInterceptor, ProducerInterceptor
 from magnetar.client.keyword import ACCESS_MODES, COMPRESSIONS, Option, one_of, resolve
 from magnetar.client.layout import parse_regular, parse_scalable
@@ -18,24 +15,20 @@ from magnetar.client.pattern import NamespaceWatch, PatternWatch, parse_pattern
 from magnetar.client.policy import (
     BackoffPolicy,
     BatchingPolicy,
-    ConnectionPolicy,
     DeadLetterPolicy,
 )
 from magnetar.client.producer_set import Routing
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
 from magnetar.client.schema.schema import Schema, check_schema
-from magnetar.client.session import MEMORY_BYTES_DEFAULT, Session
+from magnetar.client.session import Session
 from magnetar.client.subscription import (
     ConsumerSettings,
     Floor,
     InitialPosition,
     SubscriptionType,
 )
-from magnetar.client.telemetry import Telemetry
-from magnetar.client.tls import TlsPolicy
 from magnetar.client.topic_set import ConsumerTarget
-from magnetar.client.transaction import TIMEOUT_S
 from magnetar.errors import InvalidName
 from magnetar.model.name import TopicName, parse_namespace
 from magnetar.rules.route import KeyHash, SegmentHash
@@ -53,14 +46,6 @@ _HASHES: Final = {str(each): each for each in KeyHash}
 _HALVES: Final = {str(each): each for each in SegmentHash}
 
 
-def _authentication(name: str, given: Any) -> Any:
-    if not (hasattr(given, "method_name") and hasattr(given, "auth_data")):
-        raise ConfigurationError(
-            f"{name} is an object such as TokenAuthentication(token), not a {type(given).__name__}"
-        )
-    return given
-
-
 def _interceptors(name: str, given: Iterable[Any]) -> tuple[Any, ...]:
     if not isinstance(given, Iterable):
         raise ConfigurationError(f"{name} is a list of interceptors, not {given!r}")
@@ -73,51 +58,12 @@ def _columns(name: str, given: Iterable[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _positive(name: str, given: Duration) -> float:
+def parse_positive(name: str, given: Duration) -> float:
     return parse_duration(name, given, least=0.001)
 
 
-def _as_given(name: str, given: Any) -> Any:
+def as_given(name: str, given: Any) -> Any:
     return given
-
-
-class ClientOptions(TypedDict, total=False):
-    """Keywords of a client."""
-
-    authentication: Annotated[
-        Authentication | None, Option(None, "How it proves who it is.", _authentication)
-    ]
-    operation_timeout: Annotated[
-        Duration,
-        Option(30.0, "Seconds that brokers have to answer, all attempts together.", _positive),
-    ]
-    connection: Annotated[ConnectionPolicy | None, Option(None, "How brokers are reached.")]
-    transaction_timeout: Annotated[
-        Duration, Option(TIMEOUT_S, "Seconds until a transaction left open is aborted.", _positive)
-    ]
-    tls: Annotated[TlsPolicy | ssl.SSLContext | None, Option(None, "Whom to trust.")]
-    memory_limit: Annotated[
-        Size,
-        Option(
-            MEMORY_BYTES_DEFAULT,
-            'Bytes, or text such as "64MB", of all messages without receipts; 0 sets no limit.',
-            parse_size,
-        ),
-    ]
-    listener_name: Annotated[
-        str | None, Option(None, "Which of their addresses brokers are asked for.")
-    ]
-    description: Annotated[str | None, Option(None, "What administrators see of the application.")]
-    telemetry: Annotated[
-        Telemetry | None, Option(None, "What counts and traces its messages.", _as_given)
-    ]
-    admin_url: Annotated[
-        str | None, Option(None, "Of the web service, such as http://localhost:8080, for `admin`.")
-    ]
-    on_event: Annotated[
-        OnEvent | None,
-        Option(None, "Called with every Event: connections, assignments, layouts.", _as_given),
-    ]
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -161,7 +107,7 @@ class ProducerOptions(TypedDict, total=False):
         Option(
             False,
             "True cuts messages larger than the broker takes, a size cuts earlier.",
-            _as_given,
+            as_given,
         ),
     ]
     initial_sequence_id: Annotated[
@@ -329,7 +275,7 @@ class ConsumerOptions(_IndividualOptions, total=False):
         Option(None, "Instead of topics: all of a namespace whose names match the expression."),
     ]
     pattern_interval: Annotated[
-        Duration, Option(60.0, "Seconds between two looks for new topics.", _positive)
+        Duration, Option(60.0, "Seconds between two looks for new topics.", parse_positive)
     ]
 
 

@@ -134,9 +134,7 @@ class ConnectionPool:
         for connection in self._open.values():
             left = self._policy.max_idle - connection.idle_s
             if connection.is_open and left <= 0:
-                connection.close(
-                    ConnectError(f"Nobody used the connection to {connection.address}")
-                )
+                connection.close(ConnectError(f"The connection to {connection.address} was idle"))
             elif connection.is_open:
                 remaining.append(left)
         if remaining:

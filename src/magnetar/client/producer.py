@@ -147,7 +147,7 @@ class AsyncProducer(Handle, Generic[T]):
     ) -> asyncio.Future[MessageId]:
         """Wait for room only, and return the future of the id: many sends on their way at once.
 
-        One that fails is told by its future, and by `flush`.
+        One that fails is reported by its future, and by `flush`.
         """
         sent: asyncio.Future[MessageId] = self._loop.create_future()
         if (item := self._begin(value, options, sent)) is not None:

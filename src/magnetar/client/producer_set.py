@@ -121,7 +121,7 @@ class ProducerSet:
             await self._offer_schema()
 
     async def _offer_schema(self) -> None:
-        """One segment tells whether the topic takes the schema; any other trouble is told when
+        """One segment tells whether the topic takes the schema; any other trouble is reported when
         there is a message to send.
         """
         first = self.add(self.layout.active[0])

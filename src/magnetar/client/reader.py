@@ -111,7 +111,7 @@ class AsyncTableView(Handle, Generic[T]):
 
     @property
     def topic(self) -> str:
-        assert self._reader is not None, "a view is open when somebody holds it"
+        assert self._reader is not None, "a view is open once it is returned"
         return self._reader.topic
 
     def get(self, key: str, default: T | None = None) -> T | None:

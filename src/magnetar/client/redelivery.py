@@ -90,7 +90,7 @@ class RedeliveryPlan:
             del self._counts[id]
 
     def clear(self) -> None:
-        """Delivery starts over: everything comes again anyway."""
+        """Delivery starts over: everything is redelivered anyway."""
         self._due.clear()
         self._counts.clear()
         self._heap.clear()
@@ -134,7 +134,7 @@ class RedeliveryPlan:
 
 
 def _with_batch(id: MessageId) -> Iterable[MessageId]:
-    """Every message that comes again with this one: a batch is redelivered once, whole."""
+    """Every message that is redelivered with this one: a batch is redelivered once, whole."""
     yield id
     for index in range(id.batch_size):
         yield MessageId(id.ledger_id, id.entry_id, id.partition, index)

@@ -1,4 +1,4 @@
-"""Messages put aside: they go to a retry topic with a delay, and come again from there."""
+"""Messages put aside: they go to a retry topic with a delay, and are redelivered from there."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ class SegmentConsumer(TopicConsumer):
             self._reader.move(Floor(place, is_included=False))
 
     async def attach(self, connection: Connection) -> None:
-        self.has_reached_end = False  # delivery starts over, and is told to end once more
+        self.has_reached_end = (
+            False  # delivery starts over, and the broker reports its end once more
+        )
         await super().attach(connection)
 
     async def _find_place(self) -> MessageId | None:

@@ -280,7 +280,7 @@ class StreamTopic(InboxSource):
             self._end(part.segment)
 
     async def _release(self, number: SegmentId, part: TopicConsumer) -> None:
-        """What the application has of it is acknowledged first, or comes again somewhere else."""
+        """What the application has of it is acknowledged first, or redelivered elsewhere."""
         self._inbox.drop(part)
         try:
             async with self._session.clock.timeout(self._release_timeout):

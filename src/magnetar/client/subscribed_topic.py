@@ -85,7 +85,7 @@ class SubscribedTopic(InboxSource):
         is_regular: bool = False,
         on_lost: Callable[[SubscribedTopic, PulsarError], None] | None = None,
     ) -> None:
-        """`on_lost` hears that a partition cannot be consumed any more."""
+        """`on_lost` is called when a partition cannot be consumed any more."""
         super().__init__(inbox)
         self._session = session
         self._dead_letters: DeadLetters | None = None

@@ -88,7 +88,7 @@ class Unread:
         part.generation += 1
 
     def on_end(self, part: TopicConsumer) -> None:
-        """Nobody waits for it."""
+        """There is nothing to do at the end."""
 
     def on_lost(self, part: TopicConsumer, failure: PulsarError) -> None:
         """The next call says so."""
@@ -224,7 +224,7 @@ class TopicConsumer:
             return
         connection = self._attachment.connection
         if connection is None:
-            return  # whatever is unacknowledged comes again with the next connection
+            return  # what is unacknowledged is redelivered on the next connection
         self.acknowledger.flush()
         for entries in plan_redeliveries(ids, size_max=_REDELIVERIES_MAX):
             body = CommandRedeliverUnacknowledgedMessages(consumer_id=self._id)
@@ -269,7 +269,7 @@ class TopicConsumer:
             return
         self.has_reached_end = False
         if self._attachment.connection is connection and self.generation == generation:
-            # The broker did not send us away: come again, so that nothing older is on its way.
+            # The broker did not send us away: attach again, so that nothing older is on its way.
             self._start_over()
             self.detach(connection)
             self._attachment.lose(connection)

@@ -6,8 +6,8 @@ import asyncio
 
 
 class Wakeup:
-    """Who waits looks for itself, before and after: nothing is remembered of a change that nobody
-    waited for. So it holds nothing while nobody waits, where an `asyncio.Event` holds a deque.
+    """A caller looks for itself, before and after it waits: a change is not remembered. So it holds
+    nothing while it is idle, where an `asyncio.Event` holds a deque.
     """
 
     __slots__ = ("_waiting",)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from magnetar import AsyncPulsarClient, Producer, PulsarClient
+from magnetar.client.client import ClientOptions
 from magnetar.client.error import ConfigurationError
 from magnetar.client.keyword import check_known, keywords
 from magnetar.client.option import (
     CheckpointOptions,
-    ClientOptions,
     ConsumerOptions,
     ProducerOptions,
     QueueOptions,

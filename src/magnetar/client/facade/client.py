@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, Unpack
 
 from magnetar.client.checkpoint import Checkpoint
-from magnetar.client.client import AsyncPulsarClient
+from magnetar.client.client import AsyncPulsarClient, ClientOptions
 from magnetar.client.facade.consumer import (
     CheckpointConsumer,
     Consumer,
@@ -20,7 +20,6 @@ from magnetar.client.keyword import describe, mirror
 from magnetar.client.message_id import Start
 from magnetar.client.option import (
     CheckpointOptions,
-    ClientOptions,
     ConsumerOptions,
     ProducerOptions,
     QueueOptions,
@@ -63,7 +62,7 @@ class PulsarClient:
         return self._admin
 
     def connect(self) -> None:
-        """Connect now instead of with the first use; raises at once when nobody answers."""
+        """Connect now instead of with the first use; raises at once when no broker answers."""
         self._loop.run(self._inner.connect())
 
     @mirror(AsyncPulsarClient.producer)

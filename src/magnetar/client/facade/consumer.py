@@ -80,7 +80,7 @@ I = TypeVar("I")  # noqa: E741  what is acknowledged
 
 
 class SyncSource(SyncHandle[S], Generic[S, T]):
-    """Takes what has arrived in the caller's thread; the loop hears of it in runs.
+    """Takes what has arrived in the caller's thread; the loop learns of it in runs.
 
     Iterating ends when the consumer is closed.
     """
@@ -282,7 +282,7 @@ class SyncIndividual(SyncSubscription[N, T], Generic[N, T]):
         self._post(self._refuse, (place_of(message), seconds))
 
     def reconsume_later(self, message: Message[T], delay: Duration) -> None:
-        """Put the message aside: it comes again through the retry topic, `delay` later."""
+        """Put the message aside: it is redelivered through the retry topic, `delay` later."""
         self._run(self._inner.reconsume_later(message, delay))
 
     def run(self, handler: Callable[[Message[T]], object], *, concurrency: int = 1) -> None:

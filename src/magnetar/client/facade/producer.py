@@ -126,7 +126,7 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
     def submit(self, value: T | None, **options: Unpack[SendOptions]) -> Future[MessageId]:
         """Wait for room only, and return the future of the id: many sends on their way at once.
 
-        One that fails is told by its future, and by `flush`.
+        One that fails is reported by its future, and by `flush`.
         """
         return self._submit(value, options, waits=self._inner._waits_for_room)
 
