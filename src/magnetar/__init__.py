@@ -74,12 +74,15 @@ if TYPE_CHECKING:
     from magnetar.client.facade.consumer import Reader as Reader
     from magnetar.client.facade.consumer import StreamConsumer as StreamConsumer
     from magnetar.client.facade.producer import Producer as Producer
+    from magnetar.client.facade.view import LayoutChanges as LayoutChanges
     from magnetar.client.facade.view import TableView as TableView
     from magnetar.client.facade.view import Transaction as Transaction
     from magnetar.client.handle import ConsumerStats as ConsumerStats
+    from magnetar.client.handle import Opening as Opening
     from magnetar.client.handle import ProducerStats as ProducerStats
     from magnetar.client.interceptor import ConsumerInterceptor as ConsumerInterceptor
     from magnetar.client.interceptor import ProducerInterceptor as ProducerInterceptor
+    from magnetar.client.layout import AsyncLayoutChanges as AsyncLayoutChanges
     from magnetar.client.lifespan import lifespan as lifespan
     from magnetar.client.message import Message as Message
     from magnetar.client.message import MessageBatch as MessageBatch
@@ -91,6 +94,7 @@ if TYPE_CHECKING:
     from magnetar.client.policy import ConnectionPolicy as ConnectionPolicy
     from magnetar.client.policy import DeadLetterPolicy as DeadLetterPolicy
     from magnetar.client.producer import AsyncProducer as AsyncProducer
+    from magnetar.client.publication import SendOptions as SendOptions
     from magnetar.client.reader import AsyncReader as AsyncReader
     from magnetar.client.reader import AsyncTableView as AsyncTableView
     from magnetar.client.schema.generic import GenericRecord as GenericRecord
@@ -125,6 +129,7 @@ _HOMES = {  # the module, and the name there if it is another
     "AlreadyClosedError": "client.error",
     "AsyncCheckpointConsumer": "client.checkpoint_consumer",
     "AsyncConsumer": "client.consumer",
+    "AsyncLayoutChanges": "client.layout",
     "AsyncProducer": "client.producer",
     "AsyncPulsarClient": "client.client",
     "AsyncQueueConsumer": "client.consumer",
@@ -159,6 +164,7 @@ _HOMES = {  # the module, and the name there if it is another
     "KeyValue": "client.schema.key_value",
     "LATEST_ID": "client.message_id",
     "LayoutChange": "client.event",
+    "LayoutChanges": "client.facade.view",
     "ConnectionLost": "client.event",
     "ConnectionOpened": "client.event",
     "Event": "client.event",
@@ -170,7 +176,9 @@ _HOMES = {  # the module, and the name there if it is another
     "MessageId": "client.message_id",
     "NotAllowedError": "client.error",
     "NotFoundError": "client.error",
+    "Opening": "client.handle",
     "PemKeys": "client.encryption",
+    "SendOptions": "client.publication",
     "Producer": "client.facade.producer",
     "ProducerBusyError": "client.error",
     "ProducerEncryption": "client.encryption",
@@ -223,6 +231,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncCheckpointConsumer",
     "AsyncConsumer",
+    "AsyncLayoutChanges",
     "AsyncProducer",
     "AsyncPulsarClient",
     "AsyncQueueConsumer",
@@ -260,6 +269,7 @@ __all__ = [
     "KeyProvider",
     "KeyValue",
     "LayoutChange",
+    "LayoutChanges",
     "MagnetarError",
     "Message",
     "MessageBatch",
@@ -267,6 +277,7 @@ __all__ = [
     "NotAllowedError",
     "NotFoundError",
     "OpenTelemetry",
+    "Opening",
     "PemKeys",
     "Producer",
     "ProducerBusyError",
@@ -286,6 +297,7 @@ __all__ = [
     "SchemaError",
     "SegmentsAssigned",
     "SendFailedError",
+    "SendOptions",
     "StreamConsumer",
     "SubscriptionType",
     "TableView",

@@ -58,14 +58,6 @@ SHOWN = {
 # What Spark and the CLI use beside the public names, where it stands, and why.
 INNER = {
     "magnetar.client.admin.value.StoredEntry": "the type of what the admin client shows of a log",
-    "magnetar.client.handle.Opening": "the type of what the factories of a client return",
-    "magnetar.client.layout.AsyncLayoutChanges": "the type of what client.layout_changes returns",
-    "magnetar.client.message_id.parse_message_id": "an id as people write it on a command line",
-    "magnetar.client.publication.SendOptions": "the keywords of send, for type checkers",
-    "magnetar.client.quantity.parse_size": "a size as people write it in an option",
-    "magnetar.client.schema.avro.parse_definition": "Avro values as columns",
-    "magnetar.client.schema.avro.read_resolved": "Avro values as columns",
-    "magnetar.client.schema.primitive.BY_TYPE": "how values of primitive schemas are spelled",
 }
 
 

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from magnetar import SendOptions
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.output import format_result
 from magnetar.cli.progress import Progress
 from magnetar.cli.source import Producer, Source, connect, open_producer, open_source, send_all
-from magnetar.client.publication import SendOptions
 from magnetar.runtime.clock import Clock, SystemClock
 
 _SAMPLES_MAX: Final = 1_000_000

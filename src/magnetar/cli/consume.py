@@ -10,11 +10,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from magnetar import ConfigurationError, Schema
+from magnetar import ConfigurationError, MessageId, Schema
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.payload import format_value, plain, value_of
 from magnetar.cli.source import Received, Source, connect, open_source
-from magnetar.client.message_id import parse_message_id
 
 _UNFLUSHED_MAX: Final = 100
 _FIELDS: Final = ("value", "key", "properties", "id", "publish_time", "event_time", "topic")
@@ -38,7 +37,7 @@ def _check_position(options: Options) -> None:
     if options.position in ("earliest", "latest"):
         return
     try:
-        parse_message_id(options.position)
+        MessageId.parse(options.position)
     except ConfigurationError:
         raise UsageError(
             "magnetar consume: --position is earliest, latest or a message id such as 12:3,"

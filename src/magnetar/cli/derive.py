@@ -13,7 +13,6 @@ from magnetar.cli import moment, value
 from magnetar.cli.command import Options, Part, Verb
 from magnetar.cli.example import example_of
 from magnetar.cli.value import join, parse_list, parse_pair
-from magnetar.client.message_id import parse_message_id
 from magnetar.operation.row import (
     COUNT,
     READ_COMMITTED,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 def _parse_id(text: str) -> MessageId:
     try:
-        return parse_message_id(text)
+        return MessageId.parse(text)
     except ConfigurationError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not earliest, latest or a message id such as 12:3"

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from magnetar import AsyncPulsarClient, KeyValue, Message, NotFoundError, Schema, SchemaError
 from magnetar.cli.command import UsageError, read_file
-from magnetar.client.schema.primitive import BY_TYPE
 from magnetar.columns import AsyncBulk
 from magnetar.model.schema import SchemaData, SchemaType
 
@@ -105,7 +104,7 @@ def _schema_of(data: SchemaData) -> Schema[Any]:
     if kind.name.lower() in _RECORDS:
         return _RECORDS[kind.name.lower()](data.definition.decode())
     if kind is SchemaType.STRING or SchemaType.BOOLEAN <= kind <= SchemaType.DOUBLE:
-        return Schema(BY_TYPE[kind])
+        return Schema.of(kind)
     raise UsageError(
         f"magnetar produce: values of a schema of type {kind.name} cannot be written as"
         " JSON; --schema bytes sends them as they are"

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from magnetar import SendOptions
 from magnetar.cli.command import Options, UsageError, read_file
 from magnetar.cli.input import read_lines
 from magnetar.cli.payload import find_schema, parse_value
 from magnetar.cli.progress import Progress
 from magnetar.cli.source import connect, open_producer, send_all
-from magnetar.client.publication import SendOptions
 from magnetar.runtime.clock import Clock, SystemClock
 
 

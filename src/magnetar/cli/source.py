@@ -15,13 +15,13 @@ from magnetar import (
     AsyncQueueConsumer,
     Checkpoint,
     Message,
+    MessageId,
     Schema,
     SendFailedError,
+    SendOptions,
 )
 from magnetar.cli.command import Options, UsageError
 from magnetar.cli.security import make_authentication, make_tls
-from magnetar.client.message_id import parse_message_id
-from magnetar.client.publication import SendOptions
 from magnetar.model.name import TopicDomain, parse_topic
 from magnetar.runtime.clock import Clock
 
@@ -107,7 +107,7 @@ async def open_source(
         checkpoints = await client.checkpoint_consumer(topic, start=start, **more)
         return Source(checkpoints.receive_nowait, checkpoints.receive, _acknowledge_nothing)
     if options.reader:
-        id = parse_message_id(position)
+        id = MessageId.parse(position)
         reader = await client.reader(topic, id, start_included=True, **more)
         return Source(lambda: None, reader.read, _acknowledge_nothing)
     more |= {"subscription": options.subscription, "initial_position": position}

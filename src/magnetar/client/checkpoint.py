@@ -21,7 +21,6 @@ from magnetar.client.message_id import (
     Vector,
     decode_vector,
     encode_vector,
-    parse_message_id,
 )
 from magnetar.client.quantity import to_ms
 from magnetar.model.segment import SegmentId
@@ -155,7 +154,7 @@ def _parse_places(places: Mapping[str, Any]) -> dict[SegmentId, MessageId]:
         place, _, size = str(text).partition("/")
         if not number.isdecimal() or (size and not size.isdecimal()):
             raise ConfigurationError(f"Not a position in a checkpoint: {number}: {text!r}")
-        entry = parse_message_id(place)
+        entry = MessageId.parse(place)
         positions[SegmentId(int(number))] = MessageId(
             entry.ledger_id, entry.entry_id, entry.partition, entry.batch_index, int(size or 0)
         )

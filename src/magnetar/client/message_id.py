@@ -129,6 +129,29 @@ class MessageId:
             vectors,
         )
 
+    @classmethod
+    def parse(cls, text: str) -> MessageId:
+        """Read `earliest`, `latest`, `ledger:entry`, `ledger:entry:partition` or all four numbers,
+        behind `segment/` where there is one.
+        """
+        if text == "earliest":
+            return EARLIEST_ID
+        if text == "latest":
+            return LATEST_ID
+        number, _, place = text.rpartition("/")
+        try:
+            segment = SegmentId(int(number)) if number else NO_SEGMENT
+            numbers = [int(part) for part in place.split(":")]
+        except ValueError:
+            numbers, segment = [], NO_SEGMENT
+        if not 2 <= len(numbers) <= 4:
+            raise ConfigurationError(
+                f"Not a message id: {text!r};"
+                " expected earliest, latest or ledger:entry[:partition[:batch]]"
+            )
+        ledger, entry, partition, batch = *numbers, *(-1,) * (4 - len(numbers))
+        return cls(ledger, entry, partition, batch, segment_id=segment)
+
     @property
     def text(self) -> str:
         """The same without the segment, as other clients and brokers write it."""
@@ -168,7 +191,7 @@ def choose_start(start: Start) -> MessageId:
     if isinstance(start, Identified) and isinstance(start.id, MessageId):
         return start.id
     if isinstance(start, str) and start in ("earliest", "latest"):
-        return parse_message_id(start)
+        return MessageId.parse(start)
     raise ConfigurationError(
         f"Not a place to start: {start!r}; give a message or its id, earliest or latest"
     )
@@ -185,29 +208,6 @@ def choose_target(target: Target) -> MessageId | int:
     if isinstance(target, int):
         return target
     return choose_start(target)
-
-
-def parse_message_id(text: str) -> MessageId:
-    """Read `earliest`, `latest`, `ledger:entry`, `ledger:entry:partition` or all four numbers,
-    behind `segment/` where there is one.
-    """
-    if text == "earliest":
-        return EARLIEST_ID
-    if text == "latest":
-        return LATEST_ID
-    number, _, place = text.rpartition("/")
-    try:
-        segment = SegmentId(int(number)) if number else NO_SEGMENT
-        numbers = [int(part) for part in place.split(":")]
-    except ValueError:
-        numbers, segment = [], NO_SEGMENT
-    if not 2 <= len(numbers) <= 4:
-        raise ConfigurationError(
-            f"Not a message id: {text!r};"
-            " expected earliest, latest or ledger:entry[:partition[:batch]]"
-        )
-    ledger, entry, partition, batch = *numbers, *(-1,) * (4 - len(numbers))
-    return MessageId(ledger, entry, partition, batch, segment_id=segment)
 
 
 class ByteSource:

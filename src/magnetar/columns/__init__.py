@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from magnetar.client.cipher_loader import make_decrypt as make_decrypt
+    from magnetar.client.quantity import parse_size as parse_size
+    from magnetar.client.schema.avro import parse_definition as parse_definition
+    from magnetar.client.schema.avro import read_resolved as read_resolved
     from magnetar.client.transaction import JoinedTransaction as JoinedTransaction
     from magnetar.columns.arrow import INSTANT as INSTANT
     from magnetar.columns.arrow import make_numbers as make_numbers
@@ -43,6 +46,9 @@ _HOMES = {
     "make_numbers": "columns.arrow",
     "make_sheet": "columns.sheet",
     "make_texts": "columns.arrow",
+    "parse_definition": "client.schema.avro",
+    "parse_size": "client.quantity",
+    "read_resolved": "client.schema.avro",
 }
 
 __all__ = [
@@ -62,6 +68,9 @@ __all__ = [
     "make_numbers",
     "make_sheet",
     "make_texts",
+    "parse_definition",
+    "parse_size",
+    "read_resolved",
 ]
 
 

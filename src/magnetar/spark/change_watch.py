@@ -14,8 +14,14 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Final
 
-from magnetar import EARLIEST_ID, AsyncPulsarClient, MessageId, PulsarError, PulsarTimeoutError
-from magnetar.client.layout import AsyncLayoutChanges
+from magnetar import (
+    EARLIEST_ID,
+    AsyncLayoutChanges,
+    AsyncPulsarClient,
+    MessageId,
+    PulsarError,
+    PulsarTimeoutError,
+)
 from magnetar.columns import AsyncBulk
 from magnetar.model.layout import Layout
 from magnetar.spark.offset import BEFORE_ALL

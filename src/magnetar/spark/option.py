@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from magnetar import ConfigurationError
-from magnetar.client.quantity import parse_size
+from magnetar.columns import parse_size
 from magnetar.errors import InvalidName, MagnetarError, nearest
 from magnetar.model.name import TopicDomain, TopicName, parse_namespace, parse_topic
 from magnetar.spark.access import ANONYMOUS, OPTIONS, Access

@@ -34,9 +34,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from magnetar import Admin, AdminError, SchemaError
-from magnetar.client.schema.avro import parse_definition, read_resolved
-from magnetar.client.schema.primitive import BY_TYPE
+from magnetar import Admin, AdminError, Schema, SchemaError
+from magnetar.columns import parse_definition, read_resolved
 from magnetar.errors import MagnetarError
 from magnetar.model.document import decode_json
 from magnetar.model.schema import SchemaType, parse_schema_type
@@ -275,8 +274,8 @@ class ValueReader:
 
                 return read
             case kind:
-                codec = BY_TYPE[kind]
-                return lambda data, _: codec.decode(data, key=None, writer=None)
+                schema = Schema.of(kind)
+                return lambda data, _: schema.decode(data)
 
     def _writer(self, piece: Slice, version: int | None) -> Any:
         """The schema a message was written with, asked for once."""

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from magnetar import AsyncPulsarClient, MessageId
-from magnetar.client.handle import Opening
+from magnetar import AsyncPulsarClient, MessageId, Opening
 from magnetar.columns import AsyncBulk, AsyncEntryReader, StoredEntry
 from magnetar.spark.option import Broker
 from magnetar.spark.pool import POOL, Link

@@ -14,7 +14,6 @@ from magnetar.client.message_id import (
     MessageId,
     choose_start,
     choose_target,
-    parse_message_id,
 )
 from magnetar.model.segment import SegmentId
 
@@ -26,7 +25,7 @@ def test_an_id_reads_back_as_it_is_written(
     ledger: int, entry: int, partition: int, batch: int
 ) -> None:
     id = MessageId(ledger, entry, partition, batch)
-    assert parse_message_id(str(id)) == id
+    assert MessageId.parse(str(id)) == id
 
 
 @given(
@@ -61,16 +60,16 @@ def test_a_place_is_an_id_a_word_or_a_time() -> None:
 
 
 def test_words_and_short_forms_are_understood() -> None:
-    assert parse_message_id("earliest") is EARLIEST_ID
-    assert parse_message_id("latest") is LATEST_ID
-    assert parse_message_id("3:4") == MessageId(3, 4)
-    assert parse_message_id("3:4:1") == MessageId(3, 4, 1)
+    assert MessageId.parse("earliest") is EARLIEST_ID
+    assert MessageId.parse("latest") is LATEST_ID
+    assert MessageId.parse("3:4") == MessageId(3, 4)
+    assert MessageId.parse("3:4:1") == MessageId(3, 4, 1)
 
 
 @pytest.mark.parametrize("text", ["", "3", "3:x", "1:2:3:4:5", "first"])
 def test_anything_else_is_refused_with_the_forms_there_are(text: str) -> None:
     with pytest.raises(ConfigurationError, match="ledger:entry"):
-        parse_message_id(text)
+        MessageId.parse(text)
 
 
 def test_ids_are_ordered_and_the_batch_size_does_not_count() -> None:
@@ -168,7 +167,7 @@ def test_ids_are_ordered_inside_one_segment_only() -> None:
 def test_what_was_sent_equals_what_a_regular_consumer_received() -> None:
     assert of_segment(3, 1, 2) == MessageId(1, 2)
     assert str(of_segment(3, 1, 2)) == "3/1:2:-1:-1"
-    assert parse_message_id("3/1:2:-1:-1").segment_id == 3
+    assert MessageId.parse("3/1:2:-1:-1").segment_id == 3
 
 
 def test_the_ends_are_of_no_segment() -> None:

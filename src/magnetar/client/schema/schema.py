@@ -90,6 +90,14 @@ class Schema(Generic[T]):
     def __repr__(self) -> str:
         return f"Schema({self.schema_type.name})"
 
+    @staticmethod
+    def of(kind: SchemaType) -> Schema[Any]:
+        """That of single values of a type, as brokers and their schemas name it."""
+        codec = primitive.BY_TYPE.get(kind)
+        if codec is None:
+            raise SchemaError(f"Values of type {kind.name} need more than their type to be read")
+        return Schema(codec)
+
     @overload
     @staticmethod
     def json(kind: type[T]) -> Schema[T]: ...

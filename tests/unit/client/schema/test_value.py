@@ -191,3 +191,9 @@ def test_encoded_bytes_pass_only_if_the_named_schema_can_read_them() -> None:
     assert number.encode(bytes(4)) == bytes(4)
     with pytest.raises(SchemaError):
         number.encode(bytes(3))
+
+
+def test_a_schema_of_single_values_is_found_by_its_type() -> None:
+    assert Schema.of(SchemaType.INT32).decode(Schema.INT32.encode(7)) == 7
+    with pytest.raises(SchemaError, match="Values of type AVRO need more than their type"):
+        Schema.of(SchemaType.AVRO)
