@@ -122,6 +122,8 @@ def even_messages(draw: st.DrawFn) -> list[tuple[SingleMessageMetadata, bytes]]:
 
 def split_evenly(payload: bytes, count: int) -> list[tuple[bytes, bytes | None]] | None:
     even = find_even(payload, count)
+    behind = find_even(b"head" + payload, count, 4)
+    assert behind == (None if even is None else even._replace(start=4))
     if even is None:
         return split_quickly(payload, count)
     pieces = [payload[n * even.stride : (n + 1) * even.stride] for n in range(count)]

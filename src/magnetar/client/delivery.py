@@ -26,7 +26,7 @@ from magnetar.wire.command import (
     position_of,
 )
 from magnetar.wire.compression import decompress
-from magnetar.wire.entry import count_messages, decode_entry, decode_metadata, verify_checksum
+from magnetar.wire.entry import count_messages, decode_head, decode_metadata, verify_checksum
 
 Accept = Callable[[CommandMessage, bytes], None]
 
@@ -152,7 +152,7 @@ class EntryDecoder:
         position = position_of(command.message_id)
         entry_id = MessageId(*position, command.message_id.partition, -1, 0, *self._origin.in_ids)
         try:
-            metadata, payload = decode_entry(data)
+            metadata, start = decode_head(data)
         except ProtocolViolation as error:
             raise CorruptEntry(error.sentence, CommandAck.BatchDeSerializeError) from None
         if self._values is not None:
@@ -167,6 +167,12 @@ class EntryDecoder:
             False,
             self._values or RAW,
         )
+        is_plain = not (metadata.compression or metadata.encryption_keys or is_chunk(metadata))
+        if is_plain and count and not command.ack_set and is_wanted is None:
+            even = find_even(data, count, start)  # as a rule: its payload need not be copied
+            if even is not None:
+                return Delivery(EvenMessages(entry, data, even, range(count)))
+        payload = data[start:]
         if metadata.encryption_keys:
             opened = self._open(metadata, payload)
             if opened is None:

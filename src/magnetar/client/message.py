@@ -224,16 +224,13 @@ class EvenMessages(Sequence[Message[Any]]):
         return len(self._places)
 
     def __iter__(self) -> Iterator[Message[Any]]:
-        entry, payload, (stride, head) = self._entry, self._payload, self._shape
+        entry, payload, places = self._entry, self._payload, self._places
+        stride, head, start = self._shape
+        begin = range(start + places.start * stride, start + places.stop * stride, stride)
         return iter(
             [
-                Message(
-                    entry,
-                    index,
-                    payload[index * stride + head : (index + 1) * stride],
-                    payload[index * stride + 4 : index * stride + head],
-                )
-                for index in self._places
+                Message(entry, index, payload[at + head : at + stride], payload[at + 4 : at + head])
+                for index, at in zip(places, begin, strict=True)
             ]
         )
 
@@ -246,8 +243,8 @@ class EvenMessages(Sequence[Message[Any]]):
     def __getitem__(self, index: int | slice) -> Message[Any] | EvenMessages:
         if isinstance(index, slice):
             return EvenMessages(self._entry, self._payload, self._shape, self._places[index])
-        number, (stride, head) = self._places[index], self._shape
-        start = number * stride
+        number, (stride, head, first) = self._places[index], self._shape
+        start = first + number * stride
         data = self._payload[start + head : start + stride]
         return Message(self._entry, number, data, self._payload[start + 4 : start + head])
 

@@ -48,6 +48,8 @@ class EvenBatch(NamedTuple):
     stride: int
     head: int
     """How long size and metadata are together; the payload fills the rest of the stride."""
+    start: int = 0
+    """Where the first begins."""
 
 
 class SingleHead:
@@ -170,41 +172,42 @@ def split_batch(payload: bytes, count: int) -> BatchParts:
     return BatchParts(parts, frozenset(compacted))
 
 
-def find_even(payload: bytes, count: int) -> EvenBatch | None:
+def find_even(payload: bytes, count: int, start: int = 0) -> EvenBatch | None:
     """Check a whole batch as `split_batch` does, but all messages at once, byte by byte of their
-    heads; None for one that is to be split, if it can be.
+    heads; None for one that is to be split, if it can be. It is what follows `start`.
     """
-    stride, rest = divmod(len(payload), count) if count > 1 else (0, 1)
+    stride, rest = divmod(len(payload) - start, count) if count > 1 else (0, 1)
     if rest or stride < 6:
         return None
-    head = 4 + _SIZE.unpack_from(payload)[0]
+    head = 4 + _SIZE.unpack_from(payload, start)[0]
     if head > min(stride, _EVEN_HEAD_MAX):
         return None
-    at, key_end = 4, 4
+    at = key_end = start + 4
+    end = start + head
     if payload[at] == _KEY_TAG and payload[at + 1] < _MORE:
         at = key_end = at + 2 + payload[at + 1]
-    if at + 2 > head or payload[at] != _PAYLOAD_SIZE_TAG:
+    if at + 2 > end or payload[at] != _PAYLOAD_SIZE_TAG:
         return None
     size, at = payload[at + 1], at + 2
     if size >= _MORE:
         size, at = size & 0x7F | payload[at] << 7, at + 1
     if size >= _MORE << 7 or head + size != stride:
         return None
-    if at != head and not _is_sequence_id(payload, at, head):
+    if at != end and not _is_sequence_id(payload, at, end):
         return None
-    for place in range(head):
+    for place in range(start, end):
         column = payload[place::stride]
-        if 6 <= place < key_end:
+        if start + 6 <= place < key_end:
             is_alike = column.isascii()
         elif place <= at:  # where it says how long it is, and what comes next
             is_alike = column.count(payload[place]) == count
-        elif place < head - 1:
+        elif place < end - 1:
             is_alike = not column.translate(None, _MORE_BYTES)
         else:
             is_alike = column.isascii()
         if not is_alike:
             return None
-    return EvenBatch(stride, head)
+    return EvenBatch(stride, head, start)
 
 
 def _is_sequence_id(payload: bytes, start: int, end: int) -> bool:

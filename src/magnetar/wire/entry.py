@@ -165,6 +165,12 @@ def decode_entry(entry: bytes | memoryview) -> tuple[MessageMetadata, bytes]:
     return _parse_metadata(entry[start:end]), bytes(entry[end:])
 
 
+def decode_head(entry: bytes) -> tuple[MessageMetadata, int]:
+    """The metadata, and where the payload begins."""
+    start, end = _metadata_span(entry)
+    return _parse_metadata(entry[start:end]), end
+
+
 def decode_metadata(entry: bytes | memoryview) -> MessageMetadata:
     start, end = _metadata_span(entry)
     return _parse_metadata(entry[start:end])
