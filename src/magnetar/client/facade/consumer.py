@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Final, Generic, Protocol, Self, TypeVar, overload
 
 from magnetar.client.checkpoint import Checkpoint
 from magnetar.client.checkpoint_consumer import AsyncCheckpointConsumer
@@ -24,19 +23,16 @@ from magnetar.client.consumer import (
 )
 from magnetar.client.enlisting import TransactionHandle
 from magnetar.client.error import AlreadyClosedError
-from magnetar.client.facade.loop import BackgroundLoop, Burst, SyncHandle
+from magnetar.client.facade.loop import BackgroundLoop, Burst, SyncHandle, waited
 from magnetar.client.handle import ConsumerStats
 from magnetar.client.inbox import Inbox, check_limit
 from magnetar.client.message import Message, MessageBatch, Run
-from magnetar.client.message_id import MessageId, Target
+from magnetar.client.message_id import MessageId
 from magnetar.client.quantity import Duration, parse_duration
 from magnetar.client.reader import AsyncReader
 from magnetar.client.retry import find_deadline
 from magnetar.client.stream import AsyncStreamConsumer, vector_id
 from magnetar.model.segment import SegmentId
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _CHECK_S: Final = 5.0
 """How often a waiting thread looks whether the client is still there."""
@@ -215,20 +211,9 @@ class SyncSubscription(SyncReceiver[C, T], Generic[C, T]):
         self._run(self._inner.flush())
         self._burst.check()
 
-    def backlog(self) -> int:
-        """How much is not acknowledged yet in the segments that it consumes, received or not.
-
-        A batch counts as one message until all of it is acknowledged.
-        """
-        return self._run(self._inner.backlog())
-
-    def seek(self, target: datetime | MessageId) -> None:
-        """Move to a time, or to `EARLIEST_ID` or `LATEST_ID`, in the segments it consumes."""
-        self._run(self._inner.seek(target))
-
-    def unsubscribe(self, *, force: bool = False) -> None:
-        """Delete the subscription in the segments it consumes, and close."""
-        self._run(self._inner.unsubscribe(force=force))
+    backlog = waited(SubscriptionConsumer.backlog)
+    seek = waited(SubscriptionConsumer.seek)
+    unsubscribe = waited(SubscriptionConsumer.unsubscribe)
 
 
 class StreamConsumer(SyncSubscription[AsyncStreamConsumer[T], T], Generic[T]):
@@ -281,9 +266,7 @@ class SyncIndividual(SyncSubscription[N, T], Generic[N, T]):
         seconds = None if delay is None else parse_duration("delay", delay)
         self._post(self._refuse, (place_of(message), seconds))
 
-    def reconsume_later(self, message: Message[T], delay: Duration) -> None:
-        """Put the message aside: it is redelivered through the retry topic, `delay` later."""
-        self._run(self._inner.reconsume_later(message, delay))
+    reconsume_later = waited(IndividualConsumer.reconsume_later)
 
     def run(self, handler: Callable[[Message[T]], object], *, concurrency: int = 1) -> None:
         """Call `handler` with every message, in so many threads, until the consumer is closed.
@@ -353,17 +336,9 @@ class Consumer(SyncIndividual[AsyncConsumer[T], T], Generic[T]):
         """Ask for everything unacknowledged again, now."""
         self._call(self._inner.redeliver_unacknowledged)
 
-    def seek(self, target: Target) -> None:
-        """Move the subscription to a message, which comes next, or to a publish time."""
-        self._run(self._inner.seek(target))
-
-    def last_message_ids(self) -> dict[str, MessageId | None]:
-        """The last message of each topic or partition; None for an empty one."""
-        return self._run(self._inner.last_message_ids())
-
-    def is_behind(self) -> bool:
-        """Whether some topic has stored a message that `receive` has not returned yet."""
-        return self._run(self._inner.is_behind())
+    seek = waited(AsyncConsumer.seek)
+    last_message_ids = waited(AsyncConsumer.last_message_ids)
+    is_behind = waited(AsyncConsumer.is_behind)
 
 
 class CheckpointConsumer(SyncReceiver[AsyncCheckpointConsumer[T], T], Generic[T]):
@@ -392,19 +367,9 @@ class CheckpointConsumer(SyncReceiver[AsyncCheckpointConsumer[T], T], Generic[T]
         """Where the application has come: what it received is before it, all the rest after."""
         return self._call(self._inner.checkpoint)
 
-    def seek(self, start: Checkpoint) -> None:
-        """Go on from there; what waits to be received is dropped."""
-        self._run(self._inner.seek(start))
-
-    def receive_arrow(
-        self, max_rows: int = 10_000, timeout: Duration | None = None
-    ) -> pa.RecordBatch:
-        """What is here as soon as there is something, as an Arrow batch of the chosen `columns`."""
-        return self._run(self._inner.receive_arrow(max_rows, timeout))
-
-    def has_message_available(self) -> bool:
-        """Whether a message was stored that was not received yet."""
-        return self._run(self._inner.has_message_available())
+    seek = waited(AsyncCheckpointConsumer.seek)
+    receive_arrow = waited(AsyncCheckpointConsumer.receive_arrow)
+    has_message_available = waited(AsyncCheckpointConsumer.has_message_available)
 
 
 class Reader(SyncSource[AsyncReader[T], T], Generic[T]):
@@ -424,10 +389,5 @@ class Reader(SyncSource[AsyncReader[T], T], Generic[T]):
         """The next message; with a `timeout`, None when there is none within it."""
         return self._receive(timeout)
 
-    def has_message_available(self) -> bool:
-        """Whether a message was stored that `read` has not returned yet."""
-        return self._run(self._inner.has_message_available())
-
-    def seek(self, target: Target) -> None:
-        """Move to a message (it comes next) or to a publish time."""
-        self._run(self._inner.seek(target))
+    has_message_available = waited(AsyncReader.has_message_available)
+    seek = waited(AsyncReader.seek)

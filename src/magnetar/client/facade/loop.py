@@ -9,10 +9,11 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
+from functools import wraps
 from itertools import groupby
 from operator import itemgetter
 from threading import get_ident
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.handle import summarize
@@ -84,6 +85,8 @@ class AsyncHandle(Protocol):
 
 H = TypeVar("H", bound=AsyncHandle)
 T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
 
 
 class SyncHandle(Generic[H]):
@@ -112,6 +115,19 @@ class SyncHandle(Generic[H]):
 
     def _call(self, function: Callable[[], T]) -> T:
         return self._loop.call(function)
+
+
+def waited(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[SyncHandle[Any], P], R]:
+    """The async method, for the handle around its own: it runs it and waits for it."""
+
+    @wraps(method)
+    def call(self: SyncHandle[Any], /, *positional: P.args, **named: P.kwargs) -> R:
+        body: Coroutine[Any, Any, R] = getattr(self._inner, method.__name__)(*positional, **named)
+        return self._run(body)
+
+    return call
 
 
 _STOP_S: Final = 5.0

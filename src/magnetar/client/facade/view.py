@@ -7,7 +7,7 @@ from typing import Generic, Self, TypeVar
 
 from magnetar.client.enlisting import Enlisting, TransactionHandle
 from magnetar.client.event import LayoutChange
-from magnetar.client.facade.loop import SyncHandle
+from magnetar.client.facade.loop import SyncHandle, waited
 from magnetar.client.layout import AsyncLayoutChanges
 from magnetar.client.reader import AsyncTableView
 from magnetar.client.transaction import AsyncTransaction, TransactionState
@@ -48,9 +48,7 @@ class TableView(SyncHandle[AsyncTableView[T]], Generic[T]):
         """Call for every key there is, then for every change; on the client's thread."""
         self._call(lambda: self._inner.listen(listener))
 
-    def refresh(self) -> None:
-        """Wait until everything stored before the call is here."""
-        self._run(self._inner.refresh())
+    refresh = waited(AsyncTableView.refresh)
 
 
 class LayoutChanges(SyncHandle[AsyncLayoutChanges]):
@@ -88,16 +86,8 @@ class Transaction(SyncHandle[AsyncTransaction], TransactionHandle):
     def enlisting(self) -> Enlisting:
         return self._inner
 
-    def commit(self) -> None:
-        """Wait for everything sent and acknowledged within it, and let all of it take effect.
-
-        When some of it has failed, abort instead, and raise why it failed.
-        """
-        self._run(self._inner.commit())
-
-    def abort(self) -> None:
-        """Undo everything sent and acknowledged within it; again does nothing."""
-        self._run(self._inner.abort())
+    commit = waited(AsyncTransaction.commit)
+    abort = waited(AsyncTransaction.abort)
 
     def __exit__(self, *raised: object) -> None:
         self._run(self._inner.__aexit__(*raised))
