@@ -309,6 +309,7 @@ def test_a_worker_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(
 def test_workers_take_over_from_one_broker_and_end_with_their_supervisor(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with MagnetarBroker(data=data) as alone:
+        assert workers_of(alone) == [] and not list(data.glob("ledgers-*"))
         subscribe(alone)
         with Load(alone) as load:
             load.more()
