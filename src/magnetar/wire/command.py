@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final, TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from magnetar.errors import ProtocolViolation
@@ -317,12 +317,23 @@ def decode_command(data: bytes | memoryview) -> BaseCommand:
     name = FIELD_NAMES[command.type]
     if not command.HasField(name):
         raise ProtocolViolation(f"a {BaseCommand.Type.Name(command.type)} command without its body")
-    if not command.IsInitialized():
+    if not _is_complete(command):
         raise ProtocolViolation(f"a command without a required field in {name}")
     body: Message = getattr(command, name)
     if _carries_text(body.DESCRIPTOR) and not is_text_valid(command):
         raise ProtocolViolation(f"text that is not UTF-8 in {name}")
     return command
+
+
+def _is_complete(command: BaseCommand) -> bool:
+    """Whether every required field is there, at any depth. Encoding finds that out in a fraction
+    of the time that `IsInitialized` takes, which would be felt with long acknowledgements.
+    """
+    try:
+        command.SerializeToString()
+    except EncodeError:
+        return False
+    return True
 
 
 def unknown_bytes(message: Message, number: int) -> bytes | None:
