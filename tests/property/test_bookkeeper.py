@@ -33,7 +33,7 @@ from magnetar.ledger.backends.bookkeeper.placement import (
 )
 from magnetar.ledger.backends.bookkeeper.quorum import (
     AckQuorum,
-    Finding,
+    Presence,
     is_covered,
     is_viable,
     judge_entry,
@@ -194,7 +194,7 @@ def test_an_entry_with_an_ack_quorum_is_never_judged_absent(
     for member in data.draw(st.permutations(members)):
         choices = [Code.OK, None] if member in having else [Code.NO_ENTRY, Code.NO_LEDGER, None]
         answers[member] = data.draw(st.sampled_from(choices))
-        assert judge_entry(answers, members, ack) is not Finding.ABSENT
+        assert judge_entry(answers, members, ack) is not Presence.ABSENT
 
 
 @given(quorums(), st.data())
@@ -205,14 +205,14 @@ def test_a_judgement_comes_as_soon_as_it_can_and_stays(
     members = members_of(0, ensemble, write)
     answers: dict[int, int | None] = {}
     kinds = st.sampled_from([Code.OK, Code.NO_ENTRY, Code.INPUT_OUTPUT, None])
-    judged = Finding.OPEN
+    judged = Presence.OPEN
     for member in members:
         answers[member] = data.draw(kinds)
         now = judge_entry(answers, members, ack)
-        if judged is Finding.ABSENT:
-            assert now in (Finding.ABSENT, Finding.PRESENT)
+        if judged is Presence.ABSENT:
+            assert now in (Presence.ABSENT, Presence.PRESENT)
         judged = now
-    assert judged is not Finding.OPEN
+    assert judged is not Presence.OPEN
 
 
 bookies = st.sets(st.sampled_from([f"b{each}:3181" for each in range(9)]))

@@ -14,8 +14,8 @@ from magnetar.client.error import ConfigurationError
 from magnetar.client.schema.schema import Schema
 from magnetar.spark.delta import delta_settings
 from magnetar.spark.job import table_command, table_replay
+from magnetar.spark.job.folder import find_folder
 from magnetar.spark.job.lake import Growth, Partition, SchemaMoved, grow
-from magnetar.spark.job.place import find_place
 from magnetar.testing import MagnetarBroker
 from tests.spark.engine import read_batch
 from tests.spark.feed import fresh, publish_values
@@ -61,7 +61,7 @@ def test_a_table_grows_takes_new_fields_in_and_goes_back_into_a_topic_in_order(
     noted = [{"n": n, "note": "new"} for n in range(10, 20)]
     publish_values(url, topic, Schema.avro(NEW), noted, key_of)
     # A query that was defined before the new schema came must not leave its fields out.
-    place = find_place(spark, str(tmp_path))
+    place = find_folder(spark, str(tmp_path))
     old = table_command.source_options(options)
     stream = spark.readStream.format("magnetar").options(**old, startingOffsets="earliest").load()
     with pytest.raises(SchemaMoved):

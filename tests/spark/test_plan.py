@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from magnetar.client.checkpoint import Checkpoint
 from magnetar.spark.admission import Limits, admit, is_too_little
-from magnetar.spark.bound import plan_slices, resolve_bound, settle_offset
+from magnetar.spark.bound import normalize_offset, plan_slices, resolve_bound
 from magnetar.spark.offset import (
     BEFORE_ALL,
     InvalidOffset,
@@ -37,7 +37,7 @@ from magnetar.spark.plan import (
     start_latest,
 )
 from magnetar.spark.slice import KeyOrder, Slice, cut_slice, plan_tasks
-from magnetar.spark.stretch import LedgerSize, Span, settle_place, spans_between
+from magnetar.spark.stretch import LedgerSize, Span, normalize_place, spans_between
 
 NAME = "public/default/t"
 
@@ -152,8 +152,8 @@ def test_under_a_hold_a_trimmed_ledger_was_read_to_its_end() -> None:
 
 def test_the_end_of_a_full_ledger_is_told_by_the_next_one() -> None:
     ledgers = (LedgerSize(1, 10), LedgerSize(2, 0), LedgerSize(3, 4))
-    assert settle_place(ledgers, Place(1, 9)) == Place(3, -1)
-    assert settle_place(ledgers, Place(1, 8)) == Place(1, 8)
+    assert normalize_place(ledgers, Place(1, 9)) == Place(3, -1)
+    assert normalize_place(ledgers, Place(1, 8)) == Place(1, 8)
     trimmed = topic(segment(0, (3, 4)))
     assert find_gap(trimmed, trimmed.segments[0], Place(3, -1)) is None
 
@@ -220,7 +220,7 @@ def test_what_is_no_offset_is_refused(stated: dict[str, object]) -> None:
 
 def test_a_stated_end_of_a_sealed_segment_marks_it_ended() -> None:
     latest = f"{2**63 - 1}:{2**63 - 1}"
-    settled = settle_offset(TopicOffset({0: parse_place(latest), 1: Place(2, 0)}), SPLIT)
+    settled = normalize_offset(TopicOffset({0: parse_place(latest), 1: Place(2, 0)}), SPLIT)
     assert settled.ended == {0} and settled.places[1] == Place(2, 0)
 
 

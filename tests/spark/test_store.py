@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from magnetar.client.admin import AdminClient
-from magnetar.spark.job.place import find_place
+from magnetar.spark.job.folder import find_folder
 from magnetar.testing import MagnetarBroker
 from tests.spark.feed import fresh, publish
 from tests.spark.round_trip import run_job
@@ -43,7 +43,7 @@ def test_every_job_takes_the_uri_of_an_object_store(
         for name, value in store.settings.items():
             configuration = spark.sparkContext._jsc.hadoopConfiguration()
             configuration.set(name.removeprefix("spark.hadoop."), value)
-        lake = find_place(spark, "s3a://lake/")
+        lake = find_folder(spark, "s3a://lake/")
         run_job(spark, ["order-audit", f"topic://{topic}", "--output", lake.child("audit"), *where])
         run_job(spark, ["table", f"topic://{topic}", "--output", lake.child("sealed"), *where])
         run_job(spark, ["migration-plan", "--output", lake.child("plan"), *asked])

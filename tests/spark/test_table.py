@@ -14,7 +14,7 @@ from magnetar import PulsarClient
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import ConfigurationError
 from magnetar.spark.job import table_command
-from magnetar.spark.job.place import find_place
+from magnetar.spark.job.folder import find_folder
 from magnetar.spark.job.table import Table
 from magnetar.testing import MagnetarBroker
 
@@ -81,7 +81,7 @@ def test_sealed_segments_are_added_once_and_a_crash_in_between_is_harmless(
         # As if a job had put the files of one segment into place and then been killed.
         record = table_command.load_record(options)
         end = '{"positions": {"1": "9223372036854775807:9223372036854775807"}}'
-        Table(spark, find_place(spark, str(tmp_path)), TOPIC).write(read(endingOffsets=end), [1])
+        Table(spark, find_folder(spark, str(tmp_path)), TOPIC).write(read(endingOffsets=end), [1])
         assert run()["checkpoint"]["ended"] == [0, 1, 2]
     assert len(record["segments"]) == 4
     rows = read_rows(tmp_path)
@@ -99,7 +99,7 @@ def test_sealed_segments_are_added_once_and_a_crash_in_between_is_harmless(
 def test_a_folder_of_another_topic_and_a_regular_topic_are_refused(
     spark: SparkSession, tmp_path: Path, magnetar_broker: MagnetarBroker, admin: AdminClient
 ) -> None:
-    place = find_place(spark, str(tmp_path))
+    place = find_folder(spark, str(tmp_path))
     Table(spark, place, "topic://public/default/one").store(
         {"format": 1, "topic": "topic://public/default/one", "segments": {}}
     )

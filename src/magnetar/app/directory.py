@@ -109,7 +109,7 @@ def holding(path: Path, clock: Clock) -> Iterator[DataDirectory]:
         os.ftruncate(lock, 0)
         with suppress(OSError):  # on a full disk others do not learn who is inside
             os.pwrite(lock, f"pid {os.getpid()} since {clock.now_ms()}\n".encode(), 0)
-        _settle_format(path)
+        _ensure_format(path)
         yield DataDirectory(path)
         os.ftruncate(lock, 0)
     finally:
@@ -254,7 +254,7 @@ def _read_holder(lock: Path) -> str:
     return f"process {found.group(1)}, started {since:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _settle_format(path: Path) -> None:
+def _ensure_format(path: Path) -> None:
     """Stamp an empty directory; refuse one that this version cannot read."""
     if not (path / _FORMAT).exists():
         strangers = sorted(

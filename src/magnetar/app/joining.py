@@ -57,7 +57,7 @@ async def check_neighbours(store: MetadataStore, url: str) -> None:
         )
 
 
-async def settle_cluster(stores: Stores, settings: Configuration, url: str) -> str:
+async def find_cluster(stores: Stores, settings: Configuration, url: str) -> str:
     """The name of the cluster that the broker belongs to; raise InvalidConfiguration when that is
     not clear, or when the store holds only a part of a cluster.
     """
@@ -85,7 +85,7 @@ def _choose_name(clusters: Sequence[str], name: str, url: str) -> str:
     )
 
 
-async def settle_bookies(store: MetadataStore, url: str) -> None:
+async def ensure_bookies(store: MetadataStore, url: str) -> None:
     """See that bookies of one cluster are registered; what a BookKeeper begins with is written
     where there is nothing of it.
 

@@ -9,7 +9,7 @@ from magnetar.broker.membership import Home, store_home
 from magnetar.errors import DataDirectoryRefused
 
 
-async def settle_identity(
+async def ensure_identity(
     stores: Stores, directory: DataDirectory, *, has_ledgers: bool
 ) -> Home | None:
     """The name of the directory in a store that brokers share; None when it has its own.

@@ -40,14 +40,14 @@ class Reserve:
     def update(self) -> None:
         room = self._room(self._directory)
         if self._file.exists() and room >= LOW_BYTES:
-            self._settle(None)
+            self._note(None)
         elif self._file.exists():
             self._file.unlink()
-            self._settle(room)
+            self._note(room)
         elif room < RESERVE_BYTES + 2 * LOW_BYTES or not self._take():
-            self._settle(room)
+            self._note(room)
         else:
-            self._settle(None)
+            self._note(None)
 
     def _take(self) -> bool:
         try:
@@ -62,7 +62,7 @@ class Reserve:
             return False
         return True
 
-    def _settle(self, room: int | None) -> None:
+    def _note(self, room: int | None) -> None:
         was = self.trouble
         self.trouble = None
         if room is not None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from magnetar.app.directory import DataDirectory
-from magnetar.app.joining import check_neighbours, settle_bookies, settle_cluster
-from magnetar.app.membership import settle_identity
+from magnetar.app.joining import check_neighbours, ensure_bookies, find_cluster
+from magnetar.app.membership import ensure_identity
 from magnetar.app.metadata import Stores, open_shared_stores, open_stores
 from magnetar.app.reserve import Reserve, free_bytes
 from magnetar.broker.membership import Home
@@ -85,7 +85,7 @@ async def open_own(
     stack.push_async_callback(ledgers.close)
     ledgers.trouble = reserve.trouble
     found = await ledgers.ledgers()
-    home = await settle_identity(stores, directory, has_ledgers=bool(found))
+    home = await ensure_identity(stores, directory, has_ledgers=bool(found))
     return Storage(settings, stores, ledgers, found, home, partial(_watch_disk, reserve, [ledgers]))
 
 
@@ -149,9 +149,9 @@ async def open_shared(stack: AsyncExitStack, settings: Configuration, *, clock: 
         )
     stores = await open_shared_stores(stack, settings, clock)
     await check_neighbours(stores.local, url)
-    named = settings.replace(clusterName=await settle_cluster(stores, settings, url))
+    named = settings.replace(clusterName=await find_cluster(stores, settings, url))
     if not settings.bookkeeperMetadataServiceUri:
-        await settle_bookies(stores.local, url)
+        await ensure_bookies(stores.local, url)
     ledgers = await open_bookkeeper(stack, named, stores.local, clock)
     return Storage(named, stores, ledgers)
 

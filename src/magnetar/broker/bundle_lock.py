@@ -75,7 +75,7 @@ class BundleLocks:
         record = await self._store.get(path)
         return None if record is None else decode_owner(path, record.value)
 
-    async def settled(self, bundle: Bundle) -> None:
+    async def await_change(self, bundle: Bundle) -> None:
         """Return when no change of the bundle is under way."""
         await self._changing.wait(str(bundle))
 
@@ -83,7 +83,7 @@ class BundleLocks:
         """Own the bundle; raise LockBusy when another broker does."""
         async with self._changing.hold(str(bundle)):
             if bundle not in self._held and not await self._create(bundle):
-                await self._settle(bundle)
+                await self._take(bundle)
 
     async def release(self, bundle: Bundle) -> None:
         """Give the bundle up; one that is not owned here stays as it is."""
@@ -110,7 +110,7 @@ class BundleLocks:
         self._by_path.pop(owner_path(bundle), None)
         return self._held.pop(bundle, None)
 
-    async def _settle(self, bundle: Bundle) -> None:
+    async def _take(self, bundle: Bundle) -> None:
         """Make the record ours, or raise LockBusy."""
         path, session = owner_path(bundle), self._session
         found = await self._store.get(path)
@@ -152,7 +152,7 @@ class BundleLocks:
                 if bundle not in self._held:
                     continue
                 try:
-                    await self._settle(bundle)
+                    await self._take(bundle)
                 except LockBusy as refusal:
                     self._drop(bundle)
                     _log.warning("bundle lost", bundle=str(bundle), reason=refusal.sentence)

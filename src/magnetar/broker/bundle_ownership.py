@@ -133,7 +133,7 @@ class BundleOwnership:
         waiting = self._waits.begin(bundle)
         if await self._is_coming(bundle) and not self._serves(bundle):
             await self._waits.wait(bundle, waiting)
-            await self.locks.settled(bundle)
+            await self.locks.await_change(bundle)
         else:
             self._waits.end(bundle, waiting)
         if self._serves(bundle):

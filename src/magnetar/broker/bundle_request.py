@@ -83,7 +83,7 @@ class BundleRequests:
     def look(self, bundle: Bundle) -> None:
         """Something has changed that a request for the bundle may wait for."""
         if not self._scope.is_closed:
-            self._scope.start(self._settle(bundle), name=f"request for {bundle}")
+            self._scope.start(self._answer(bundle), name=f"request for {bundle}")
 
     def close(self) -> None:
         for cancel in self._cancels:
@@ -108,7 +108,7 @@ class BundleRequests:
         except BrokerError as refusal:  # the connection is lost again, and comes back again
             _log.warning("requests not read", reason=refusal.sentence)
 
-    async def _settle(self, bundle: Bundle) -> None:
+    async def _answer(self, bundle: Bundle) -> None:
         try:
             async with self._meeting.hold(str(bundle)):
                 request = await self.load(bundle)

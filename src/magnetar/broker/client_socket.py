@@ -21,7 +21,7 @@ _LINGER_S: Final = 2.0
 
 
 class ClientSocket(asyncio.Protocol):
-    """Owns the transport: reads, writes, holds and ends it."""
+    """Owns the transport: reads, writes, pauses and ends it."""
 
     def __init__(self, clock: Clock, unread: UnreadBytes) -> None:
         self.address = ""
@@ -36,7 +36,7 @@ class ClientSocket(asyncio.Protocol):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._flushing = False
-        self._holds: set[str] = set()
+        self._pauses: set[str] = set()
         self._answer_turn = asyncio.Lock()
         self._drained: asyncio.Future[None] | None = None
 
@@ -124,15 +124,15 @@ class ClientSocket(asyncio.Protocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def pause_writing(self) -> None:
-        """The peer does not read: hold its requests too, so that what it waits for is bounded."""
+        """The peer does not read: leave its requests too, so that what it waits for is bounded."""
         self.writable = False
-        self.hold("peer")
+        self.pause("peer")
 
     def resume_writing(self) -> None:
         self.writable = True
         self._unread.forget(self)
         self._wake_answers()
-        self.release("peer")
+        self.resume("peer")
 
     @asynccontextmanager
     async def answering(self) -> AsyncIterator[None]:
@@ -149,22 +149,22 @@ class ClientSocket(asyncio.Protocol):
             self._drained.set_result(None)
             self._drained = None
 
-    def hold(self, reason: str) -> bool:
-        """Stop reading from the peer until every reason to hold it is gone; return whether this
+    def pause(self, reason: str) -> bool:
+        """Stop reading from the peer until every reason for it is gone; return whether this
         one is new.
         """
-        if reason in self._holds:
+        if reason in self._pauses:
             return False
-        if not self._holds and self._transport is not None and not self._transport.is_closing():
+        if not self._pauses and self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
-        self._holds.add(reason)
+        self._pauses.add(reason)
         return True
 
-    def release(self, reason: str) -> None:
-        if reason in self._holds:
-            self._holds.discard(reason)
+    def resume(self, reason: str) -> None:
+        if reason in self._pauses:
+            self._pauses.discard(reason)
             self._read_on()
 
     def _read_on(self) -> None:
-        if not self._holds and self._transport is not None and not self._transport.is_closing():
+        if not self._pauses and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()

@@ -109,7 +109,7 @@ class ConnectionHost(Protocol):
 
 
 class Connection(ClientSocket):
-    """Reads the protocol: starts what comes, in order, until something holds the connection."""
+    """Reads the protocol: starts what comes, in order, until something pauses the connection."""
 
     def __init__(
         self, host: ConnectionHost, handlers: Mapping[int, Handler], *, is_counted: bool = False
@@ -234,7 +234,7 @@ class Connection(ClientSocket):
             or self._connections.unsynced_bytes > _QUEUED_BYTES_MAX
         ):
             self._is_held_back = True
-            self.hold("disk")
+            self.pause("disk")
 
     @names_work(lambda local: "SEND")
     def _start(self, items: list[Item]) -> bool:
@@ -242,7 +242,7 @@ class Connection(ClientSocket):
         for index, item in enumerate(items):
             if self.closed:
                 return False
-            if self._holds:
+            if self._pauses:
                 self._kept = items[index:]
                 return False
             if type(item) is SendRun:
@@ -256,14 +256,14 @@ class Connection(ClientSocket):
         return True
 
     def _read_on(self) -> None:
-        if self._kept and not self._holds:
+        if self._kept and not self._pauses:
             self._loop.call_soon(self._go_on)
         else:
             super()._read_on()
 
     def _go_on(self) -> None:
-        """Nothing holds the connection any more: start what was kept, then read on."""
-        if self.closed or self._holds:
+        """Nothing pauses the connection any more: start what was kept, then read on."""
+        if self.closed or self._pauses:
             return
         items, self._kept = self._kept, []
         try:
@@ -311,7 +311,7 @@ class Connection(ClientSocket):
         self._connections.unsynced_bytes += size
         if self._is_held_back and self._unsynced_bytes <= _UNSYNCED_BYTES_MAX // 2:
             self._is_held_back = False
-            self.release("disk")
+            self.resume("disk")
 
     # ------------------------------------------------------------------ what is attached
 

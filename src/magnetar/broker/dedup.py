@@ -100,7 +100,7 @@ class Deduplicator:
     def last_sequence(self, producer_name: str) -> int:
         return self._persisted.get(producer_name, -1)
 
-    def is_settled(self, producer_name: str) -> bool:
+    def is_durable(self, producer_name: str) -> bool:
         """Whether nothing of the name is on its way to the disk."""
         persisted = self._persisted.get(producer_name, -1)
         return self._pushed.get(producer_name, -1) <= persisted

@@ -111,7 +111,7 @@ class Handshake:
         self.features = connect.feature_flags
         self.proxied_to = connect.proxy_to_broker_url
         if self._authentication.is_enabled:
-            self._socket.hold(_JUDGING)  # a password takes a while: what follows waits for it
+            self._socket.pause(_JUDGING)  # a password takes a while: what follows waits for it
             self._judging = self._tasks.start(self._connect(connect), "connect")
         else:
             self._take(apply_admission(self._credentials, ANONYMOUS))
@@ -123,7 +123,7 @@ class Handshake:
         except (Unauthenticated, Unauthorized, TooManyRequests) as refusal:
             turn = self._refused(refusal)
         self._take(turn)
-        self._socket.release(_JUDGING)
+        self._socket.resume(_JUDGING)
 
     async def on_response(self, response: CommandAuthResponse) -> None:
         """Fresh credentials; from a client that never brought any they prove nothing."""

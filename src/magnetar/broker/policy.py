@@ -49,7 +49,7 @@ from magnetar.runtime.log import Logger
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
-_SETTLE_S_MAX: Final = 10.0
+_CATCH_UP_S_MAX: Final = 10.0
 
 PolicyListener: TypeAlias = Callable[[NamespaceName, TopicName | None], None]
 """Called with the namespace, and the topic when only that one is concerned."""
@@ -128,7 +128,7 @@ class EffectivePolicies:
             config.listen(dynamic_names(), self._on_configuration),
         )
         backend.notify = self._on_topic_policies
-        resources.namespaces.on_written(self.settle)
+        resources.namespaces.on_written(self.catch_up)
 
     async def load(self, name: TopicName) -> None:
         """Hold what `get` needs for this topic. Unreadable policies do not keep a
@@ -143,11 +143,11 @@ class EffectivePolicies:
         while True:
             seen = self._changes
             namespace = await self._resources.namespaces.get(base.namespace)
-            self._hold_namespace(base.namespace, namespace)
+            self._keep_namespace(base.namespace, namespace)
             own, is_certain = await self.own.load_or_recall(base)
             if seen == self._changes or not is_certain:  # else one of these may have changed
                 break
-        self._hold(base, own, is_certain=is_certain)
+        self._keep(base, own, is_certain=is_certain)
 
     async def _load_uncertain(self) -> None:
         """Ask again for policies that could not be read when their topic was loaded."""
@@ -193,11 +193,11 @@ class EffectivePolicies:
         """Call the listener after each change of what is in force for a loaded topic."""
         self._listeners.append(listener)
 
-    async def settle(self) -> None:
+    async def catch_up(self) -> None:
         """Wait until every change that is known here is in force, or the store does not answer."""
         try:
-            async with self._clock.timeout(_SETTLE_S_MAX):
-                await self._refresh.settle()
+            async with self._clock.timeout(_CATCH_UP_S_MAX):
+                await self._refresh.catch_up()
         except TimeoutError:
             _log.warning("policies are written, and in force when the store answers again")
 
@@ -210,7 +210,7 @@ class EffectivePolicies:
 
     # ------------------------------------------------------------------ changes
 
-    def _hold(self, topic: TopicName, own: Pair, *, is_certain: bool = True) -> None:
+    def _keep(self, topic: TopicName, own: Pair, *, is_certain: bool = True) -> None:
         """Keep a topic's own policies; call listeners when they are other ones than before."""
         loaded = self._topics.get(topic)
         if loaded is None:
@@ -221,7 +221,7 @@ class EffectivePolicies:
         if not is_certain:
             self._retry.request()
 
-    def _hold_namespace(self, namespace: NamespaceName, policies: Policies | None) -> bool:
+    def _keep_namespace(self, namespace: NamespaceName, policies: Policies | None) -> bool:
         """Keep a namespace's policies; say whether they are other ones."""
         changed = self._namespaces[namespace] != policies
         self._namespaces[namespace] = policies
@@ -262,8 +262,8 @@ class EffectivePolicies:
             del self._stale[key]
             try:
                 if isinstance(key, TopicName):
-                    self._hold(key, await self.own.load(key))
-                elif self._hold_namespace(key, await self._resources.namespaces.get(key)):
+                    self._keep(key, await self.own.load(key))
+                elif self._keep_namespace(key, await self._resources.namespaces.get(key)):
                     self._notify(key, None)
             except (StoreUnavailable, StoreClosed):
                 self._stale[key] = None
@@ -347,20 +347,20 @@ class PolicyService:
             raise NotAllowed(f"{name} belongs to the broker and takes no policies")
         with suppress(_Absent):
             await self.backend.update(policy_name(name), change_present, is_global=is_global)
-            await self.in_force.settle()
+            await self.in_force.catch_up()
 
     async def delete(self, name: TopicName, *, keep_global: bool = False) -> None:
         """Remove what was set for a topic; nothing to remove is fine."""
         if takes_policies(name):
             await self.backend.delete(policy_name(name), keep_global=keep_global)
             self.in_force.own.forget(policy_name(name))
-            await self.in_force.settle()
+            await self.in_force.catch_up()
 
     async def delete_namespace(self, namespace: NamespaceName) -> None:
         """Remove the policies of all topics of a namespace that is deleted."""
         await self.backend.delete_namespace(namespace)
         self.in_force.own.forget_namespace(namespace)
-        await self.in_force.settle()
+        await self.in_force.catch_up()
 
     async def auto_topic_creation(self, namespace: NamespaceName) -> AutoTopicCreation:
         policies = await self._resources.namespaces.get(namespace)

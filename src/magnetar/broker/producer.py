@@ -46,10 +46,10 @@ class ProducerConnection(Peer, Protocol):
     def count_unsynced(self, size: int) -> None:
         """More (or less) is on its way to the disk."""
 
-    def hold(self, reason: str) -> bool:
-        """Stop reading from the client until it is released; return whether the reason is new."""
+    def pause(self, reason: str) -> bool:
+        """Stop reading from the client until resumed; return whether the reason is new."""
 
-    def release(self, reason: str) -> None: ...
+    def resume(self, reason: str) -> None: ...
 
     def close_producer(self, producer: Producer) -> None:
         """Tell the client to reconnect, unless the producer has left."""

@@ -43,7 +43,7 @@ class PendingRequests:
         """The peer is not read while too many wait."""
         self._count += 1
         if self._count >= self._limits.requests_pending:
-            self._socket.hold(_PENDING)
+            self._socket.pause(_PENDING)
         self._tasks.start(self._serve(waiting, command), name="request")
 
     @names_work(lambda local: BaseCommand.Type.Name(local["command"].type))
@@ -65,4 +65,4 @@ class PendingRequests:
         finally:
             self._count -= 1
             if self._count <= self._limits.requests_pending // 2:
-                socket.release(_PENDING)
+                socket.resume(_PENDING)

@@ -57,12 +57,12 @@ class Revocation:
                 resources.configuration.watch_session(self._on_session),
                 config.listen(("superUserRoles",), lambda: self._mark(_EVERYWHERE)),
             )
-            resources.namespaces.on_written(self.settle)
-            resources.tenants.on_written(self.settle)
+            resources.namespaces.on_written(self.catch_up)
+            resources.tenants.on_written(self.catch_up)
 
-    async def settle(self) -> None:
+    async def catch_up(self) -> None:
         """Wait until every change known so far has had its effect."""
-        await self._reconciler.settle()
+        await self._reconciler.catch_up()
 
     def close(self) -> None:
         for cancel in self._cancels:

@@ -191,7 +191,7 @@ class Service:
             self.connections, self.authorization, resources, config, self.tasks, clock=clock
         )
         self.stored_configuration: Final = StoredConfiguration(
-            config, store, self.tasks, clock=clock, settle=self.revocation.settle
+            config, store, self.tasks, clock=clock, catch_up=self.revocation.catch_up
         )
         policies.start(
             PolicyHost(

@@ -29,12 +29,12 @@ class StoredConfiguration:
         tasks: TaskScope,
         *,
         clock: Clock,
-        settle: Callable[[], Awaitable[None]],
+        catch_up: Callable[[], Awaitable[None]],
     ) -> None:
-        """`settle` waits until a change has had its effect."""
+        """`catch_up` waits until a change has had its effect."""
         self._config = config
         self._store = store
-        self._settle = settle
+        self._catch_up = catch_up
         self._applied: set[str] = set()
         """Keys whose values came from the store."""
         self._reconciler = Reconciler(tasks, "configuration", self._follow, clock=clock)
@@ -60,12 +60,12 @@ class StoredConfiguration:
         """A value that does not fit is kept, but not applied."""
         await self._put(key, value)
         self._apply(key, value)
-        await self._settle()
+        await self._catch_up()
 
     async def remove(self, key: str) -> None:
         await self._put(key, None)
         self._config.reset_dynamic(key)
-        await self._settle()
+        await self._catch_up()
 
     async def _follow(self) -> None:
         try:

@@ -50,8 +50,8 @@ class Termination:
         """A producer has its answers, or has left."""
         self._quiet.set()
 
-    async def hold(self) -> None:
-        """Take nothing, and let no client in, until it is released. What comes is not answered, so
+    async def suspend(self) -> None:
+        """Take nothing, and let no client in, until that ends. What comes is not answered, so
         the producers must be sent away.
         """
         await self.wait()
@@ -68,13 +68,13 @@ class Termination:
         for producer in self._producers:
             producer.disconnect()
 
-    def release(self) -> None:
+    def resume(self) -> None:
         """Let those in who waited, if they may come in.
 
         Producers that were not sent away, because the end was given up half-way, may have lost what
         they sent meanwhile: nothing more is taken of them until they come anew.
         """
-        assert self._over is not None, "it is held"
+        assert self._over is not None, "it is suspended"
         for producer in self._producers:
             producer.fail()
         self._over.set()
@@ -83,13 +83,13 @@ class Termination:
 
     async def run(self) -> Position:
         """Again is the same as once."""
-        await self.hold()
+        await self.suspend()
         try:
             await self.disconnect_clients()
             last = await self._log.terminate()
             self.is_over = True
         finally:
-            self.release()
+            self.resume()
         terminated = TopicTerminated(f"Topic {self._topic} was terminated")
         self._producers.fail_waiting(terminated)
         for subscription in list(self._subscriptions.values()):

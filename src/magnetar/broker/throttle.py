@@ -23,7 +23,7 @@ class PublishThrottle:
             return
         now = self._clock.monotonic()
         self.limiter.spend(messages, size, now)
-        if self.limiter.available(now) <= 0 and connection.hold(self._reason):
+        if self.limiter.available(now) <= 0 and connection.pause(self._reason):
             self.limited_times += 1
             self._release_when_due(connection)
 
@@ -31,7 +31,7 @@ class PublishThrottle:
         """More may have been published since the connection was held: look again each time."""
         limiter, now = self.limiter, self._clock.monotonic()
         if limiter is None or limiter.available(now) > 0 or connection.closed:
-            connection.release(self._reason)
+            connection.resume(self._reason)
         else:
             self._clock.call_later(limiter.wait_s(now), self._release_when_due, connection)
 

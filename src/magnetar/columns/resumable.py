@@ -36,7 +36,7 @@ _SEALED_S: Final = 3.0
 _NAMES_MAX: Final = 64
 
 LoadStored = Callable[[Collection[SegmentId]], Awaitable[dict[SegmentId, int]]]
-"""The last numbers that segments, sealed or not, have of the name, as far as they can be told."""
+"""The last numbers that segments, sealed or not, have of the name, as far as they are known."""
 _Identity: TypeAlias = tuple[SegmentId, int, int | None]
 OnSent = Callable[[asyncio.Future[MessageId]], None]
 _ONE_BY_ONE: Final = BatchingPolicy(max_messages=1)

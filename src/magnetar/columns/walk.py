@@ -1,8 +1,8 @@
 """Where the messages of a batch stand in its payload, without an object for each.
 
 A batch is `{ u32 size, SingleMessageMetadata, payload }` again and again. Messages that are shaped
-alike, as those of one producer mostly are, stand at equal distances: they are told apart by their
-fixed bytes and kept as one run. What is shaped otherwise is walked one by one, each a run of its
+alike, as those of one producer mostly are, stand at equal distances: their fixed bytes show them,
+and they are kept as one run. What is shaped otherwise is walked one by one, each a run of its
 own, and what carries more than key, sizes, times and sequence id is left to the caller. Columns are
 made of many runs at once.
 """
@@ -74,7 +74,7 @@ class Places:
         self.shapes.append(shape)
 
     def cut(self, first: int, end: int) -> Places:
-        """The messages from `first` up to `end`; the odd ones are told already."""
+        """The messages from `first` up to `end`; the odd ones are known already."""
         kept, at = Places(), 0
         for start, count, shape in zip(self.starts, self.counts, self.shapes, strict=True):
             skipped, left = max(0, first - at), min(count, end - at)

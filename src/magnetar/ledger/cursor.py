@@ -120,7 +120,7 @@ class Cursor(AckSet):
         self.move_mark(self._sequence.mark_before(position))
         self.read_position = self.first_unacked()
         if self._log is not None:
-            await self._log.settle()
+            await self._log.dissolve()
 
     async def set_properties(
         self,
@@ -135,7 +135,7 @@ class Cursor(AckSet):
         if self._log is None:
             return
         if cursor_properties is not None:
-            await self._log.settle()
+            await self._log.dissolve()
         elif properties is not None:
             self._log.soil()
             await self._log.flush()
@@ -150,7 +150,7 @@ class Cursor(AckSet):
     async def store(self) -> None:
         """Create the metadata record unless that was done."""
         if self._log is not None and self._log.ledger.version < 0:
-            await self._log.settle()
+            await self._log.dissolve()
 
     async def remove(self) -> None:
         """Delete what is stored of the cursor."""

@@ -81,13 +81,13 @@ class CursorLog:
                 self._hasten()
         await answer
 
-    async def settle(self) -> None:
+    async def dissolve(self) -> None:
         """Put the state into the metadata record and do without a ledger, unless it is too big for
         a record, or other brokers would read only a part of it there; durable when this returns.
         """
-        await self._settle(is_promised=True)
+        await self._dissolve(is_promised=True)
 
-    async def _settle(self, *, is_promised: bool) -> None:
+    async def _dissolve(self, *, is_promised: bool) -> None:
         await self._enter()
         try:
             info = self._take()
@@ -106,12 +106,12 @@ class CursorLog:
         await self._home.disposal.run()
 
     async def close(self) -> None:
-        """Settle when there is anything to settle, then stay silent."""
+        """Dissolve what there is, then stay silent."""
         if self._closed:
             return
         try:
             if self.ledger.lost is None and (self.dirty or self._busy or self.ledger.id >= 0):
-                await self._settle(is_promised=False)
+                await self._dissolve(is_promised=False)
         finally:
             self._silence()
             await self.ledger.seal()
@@ -229,7 +229,7 @@ class CursorLog:
                 answer: asyncio.Future[None] = self._loop.create_future()
                 self._writing.append(answer)
                 await asyncio.wait([answer])
-                answer.exception()  # somebody else's failure
+                answer.exception()  # another caller's failure
         finally:
             self._entering -= 1
         self._busy = True

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from magnetar.errors import BrokerError, LedgerSealed
 from magnetar.ledger.info import LogPolicy
 from magnetar.ledger.log_record import LogRecord
-from magnetar.ledger.sequence import Part
+from magnetar.ledger.sequence import LogLedger
 from magnetar.ledger.store import LedgerStore, LedgerWriter
 from magnetar.model.position import Position
 from magnetar.runtime.clock import Clock
@@ -81,7 +81,7 @@ class OpenLedger:
 
     __slots__ = ("bytes_sent", "created_ms", "entries_sent", "part", "writer")
 
-    def __init__(self, writer: LedgerWriter, part: Part, created_ms: int) -> None:
+    def __init__(self, writer: LedgerWriter, part: LogLedger, created_ms: int) -> None:
         self.writer = writer
         self.part = part
         self.created_ms = created_ms
@@ -128,7 +128,7 @@ _OPEN: Final = FlightState.OPEN
 
 
 class Flight:
-    """Runs that are appended to a ledger at once, and answered in order once that is settled."""
+    """Runs that are appended to a ledger at once, and answered in order once that is over."""
 
     __slots__ = (
         "_bytes_max",
@@ -175,7 +175,7 @@ class Flight:
         return self.state is FlightState.OPEN or self.state is FlightState.FULL
 
     @property
-    def is_settled(self) -> bool:
+    def is_over(self) -> bool:
         """Whether its runs can be answered."""
         return self.state is FlightState.DURABLE or self.state is FlightState.REFUSED
 
@@ -307,7 +307,7 @@ class FlightQueue:
                 host.change_ledger()
                 return
             try:
-                flight.send(host.ledger, partial(self._on_settled, flight))
+                flight.send(host.ledger, partial(self._on_outcome, flight))
             except LedgerSealed:
                 host.change_ledger()
                 return
@@ -333,7 +333,7 @@ class FlightQueue:
             self._store.commit_soon(self.send)
         return flight
 
-    def _on_settled(self, flight: Flight, error: BrokerError | None) -> None:
+    def _on_outcome(self, flight: Flight, error: BrokerError | None) -> None:
         if error is None:
             flight.land()
             self._host.on_durable(flight)
@@ -345,6 +345,6 @@ class FlightQueue:
 
     def _answer(self) -> None:
         flights = self._flights
-        while flights and flights[0].is_settled:
+        while flights and flights[0].is_over:
             flights[0].answer()
             flights.popleft()

@@ -33,7 +33,7 @@ from magnetar.ledger.opening import open_record
 from magnetar.ledger.pace import CursorPace
 from magnetar.ledger.reader import LogReader
 from magnetar.ledger.retention import plan_trim
-from magnetar.ledger.sequence import LedgerSequence, Part
+from magnetar.ledger.sequence import LedgerSequence, LogLedger
 from magnetar.ledger.store import LedgerStore
 from magnetar.model.position import LedgerId, Position, Term
 from magnetar.model.stored_log import LedgerPart, Offload
@@ -244,7 +244,7 @@ class Log:
             self.sequence.remove({part.ledger_id})
             self.record.versioned.release(part.ledger_id)
 
-    async def _settle(self) -> None:
+    async def _store_sealed(self) -> None:
         """Seal the ledger left behind, and write that down."""
         await self._seal_left()
         if self.record.is_stale:
@@ -256,7 +256,7 @@ class Log:
             self.flights.send()
             if self.ledger is not None and self.ledger.entries_sent:
                 self._leave_ledger()
-            await self._settle()
+            await self._store_sealed()
         await self.disposal.run()
 
     async def roll_if_due(self) -> None:
@@ -290,7 +290,7 @@ class Log:
         needed = self.cursors.find_needed()
         first_kept = None if needed is None else needed.ledger_id
 
-        def is_passed(part: Part) -> bool:
+        def is_passed(part: LogLedger) -> bool:
             return _may_go(part) and part.end <= low and part.ledger_id != first_kept
 
         passed = list(takewhile(is_passed, parts))
@@ -367,7 +367,7 @@ class Log:
             self._leave_ledger()
             try:
                 if not self.record.is_taken_over:
-                    await self._settle()
+                    await self._store_sealed()
             finally:
                 self.flights.send()
 
@@ -378,7 +378,7 @@ class Log:
         self.cache.clear()
 
 
-def _may_go(part: Part) -> bool:
+def _may_go(part: LogLedger) -> bool:
     """A ledger that still grows may not; nor one that was offloaded, for its copy in long-term
     storage would be left behind.
     """

@@ -47,14 +47,14 @@ class Reach(NamedTuple):
     following: bytes | None
 
 
-class RunReader(Protocol):
+class RunSource(Protocol):
     async def read(self, start: Position, entries_max: int, bytes_max: int) -> EntryRun | None: ...
 
 
 class MessageCount:
     """Of one log, as long as it is open."""
 
-    def __init__(self, sequence: LedgerSequence, reader: RunReader) -> None:
+    def __init__(self, sequence: LedgerSequence, reader: RunSource) -> None:
         self._sequence = sequence
         self._reader = reader
         self._blocks: dict[tuple[int, int], Amount] = {}

@@ -18,7 +18,7 @@ from typing import Final
 
 from magnetar.errors import BrokerError
 from magnetar.ledger.ackset import AckSet
-from magnetar.ledger.message_count import RunReader
+from magnetar.ledger.message_count import RunSource
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.bitset import join_words
 from magnetar.model.position import Position
@@ -123,7 +123,7 @@ class MessageTally:
     def __init__(
         self,
         sequence: LedgerSequence,
-        reader: RunReader,
+        reader: RunSource,
         scope: TaskScope,
         pace: TallyPace,
         *,

@@ -1,8 +1,8 @@
 """Ledgers that no record names.
 
 A crash leaves some behind: made and not yet named, or no longer named and not yet deleted. Those
-are empty, or their deletion was intended. One that holds entries otherwise was acknowledged to
-somebody: its record was lost, and deleting it would make that loss final.
+are empty, or their deletion was intended. One that holds entries otherwise was acknowledged to a
+producer: its record was lost, and deleting it would make that loss final.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class CursorPace:
         return max(0.0, wait_s)
 
     def wait_s(self, written_at: float, size: int) -> float:
-        """How long a cursor of `size` bytes, last written at `written_at`, must wait when somebody
+        """How long a cursor of `size` bytes, last written at `written_at`, must wait when a caller
         asks.
         """
         return max(0.0, written_at + size / CURSOR_BYTES_PER_S - self._clock.monotonic())

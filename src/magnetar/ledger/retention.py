@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from magnetar.ledger.info import LogPolicy
-from magnetar.ledger.sequence import Part
+from magnetar.ledger.sequence import LogLedger
 
 
-def plan_trim(passed: Sequence[Part], total_bytes: int, policy: LogPolicy, *, now_ms: int) -> int:
+def plan_trim(
+    passed: Sequence[LogLedger], total_bytes: int, policy: LogPolicy, *, now_ms: int
+) -> int:
     """How many of `passed`, sealed ledgers that every cursor has left behind, oldest first, can go.
 
     A ledger goes when it is older than the retention time, or when the log keeps its retention

@@ -16,7 +16,7 @@ from magnetar.model.position import EARLIEST, LATEST, Position
 from magnetar.model.stored_log import LedgerPart, Offload
 
 
-class Part:
+class LogLedger:
     """A ledger with its durable entries so far. `sealed_ms` is 0 while it is open."""
 
     __slots__ = ("base", "entries", "ledger_id", "offload", "rest", "sealed_ms", "size")
@@ -47,8 +47,8 @@ class LedgerSequence:
     __slots__ = ("_floor", "_ids", "by_id", "parts", "removed")
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
-        self.by_id: dict[int, Part] = {}
+        self.parts: list[LogLedger] = []
+        self.by_id: dict[int, LogLedger] = {}
         self.removed: list[Callable[[], None]] = []
         """Called when ledgers are gone."""
         self._ids: list[int] = []
@@ -63,9 +63,9 @@ class LedgerSequence:
             part.offload, part.rest = stored.offload, stored.rest
         return self
 
-    def add(self, ledger_id: int) -> Part:
+    def add(self, ledger_id: int) -> LogLedger:
         assert not self._ids or ledger_id > self._ids[-1], "ledger ids ascend"
-        part = Part(ledger_id, self.end)
+        part = LogLedger(ledger_id, self.end)
         self.parts.append(part)
         self._ids.append(ledger_id)
         self.by_id[ledger_id] = part
@@ -170,14 +170,14 @@ class LedgerSequence:
 
     # Steps
 
-    def part_after(self, ledger_id: int) -> Part | None:
+    def part_after(self, ledger_id: int) -> LogLedger | None:
         """The first ledger after `ledger_id` that has entries."""
         for part in islice(self.parts, bisect_right(self._ids, ledger_id), None):
             if part.entries:
                 return part
         return None
 
-    def parts_from(self, ledger_id: int) -> Iterator[Part]:
+    def parts_from(self, ledger_id: int) -> Iterator[LogLedger]:
         """This ledger, if it is there, and those after it."""
         return islice(self.parts, bisect_left(self._ids, ledger_id), None)
 
@@ -224,5 +224,5 @@ class LedgerSequence:
         return self.previous_position(start)
 
 
-def _base_of(part: Part) -> int:
+def _base_of(part: LogLedger) -> int:
     return part.base

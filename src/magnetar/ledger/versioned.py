@@ -22,7 +22,7 @@ class VersionedRecord(Generic[Info]):
     """Writes name the version they replace. A write whose outcome is unknown is looked up before
     the next one.
 
-    The lookup keeps an owner from taking its own write, whose answer got lost, for somebody else's.
+    The lookup keeps an owner from taking its own write, whose answer got lost, for another owner's.
     Ledgers that the stored record may name are disposed of after the next write.
     """
 

@@ -29,7 +29,7 @@ from magnetar.runtime.clock import Clock
 from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 
-_SETTLE_S: Final = 30.0
+_DECIDED_S: Final = 30.0
 
 
 class ElectionState(StrEnum):
@@ -62,12 +62,12 @@ class Election:
         self._clock = clock
         self._on_state = on_change
         self._scope = TaskScope("election")
-        self._reconciler = Reconciler(self._scope, path, self._settle, clock=clock)
+        self._reconciler = Reconciler(self._scope, path, self._look, clock=clock)
         self._state = ElectionState.NO_LEADER
         self._leader: bytes | None = None
         self._term = Term(0)
         self._is_closed = False
-        self._settled = asyncio.Event()
+        self._decided = asyncio.Event()
         """There is a leader, or this candidate is closed and will not know one."""
         self._cancels = (
             store.watch(path, self._on_record),
@@ -87,13 +87,13 @@ class Election:
     def leader_if_known(self) -> bytes | None:
         return self._leader
 
-    async def elect(self, *, timeout_s: float = _SETTLE_S) -> ElectionState:
+    async def elect(self, *, timeout_s: float = _DECIDED_S) -> ElectionState:
         """Take part from now on; return once there is a leader, or `close` was called."""
         self._reconciler.request()
         await self._wait(timeout_s)
         return self._state
 
-    async def leader(self, *, timeout_s: float = _SETTLE_S) -> bytes:
+    async def leader(self, *, timeout_s: float = _DECIDED_S) -> bytes:
         """The leader's proposal; waits for an election under way."""
         await self._wait(timeout_s)
         if self._leader is None:
@@ -103,7 +103,7 @@ class Election:
     async def close(self) -> None:
         """Stop taking part and give leadership up; callers that wait for the outcome return."""
         self._is_closed = True
-        self._settled.set()
+        self._decided.set()
         for cancel in self._cancels:
             cancel()
         self._reconciler.close()
@@ -119,11 +119,11 @@ class Election:
     async def _wait(self, timeout_s: float) -> None:
         try:
             async with self._clock.timeout(timeout_s):
-                await self._settled.wait()
+                await self._decided.wait()
         except TimeoutError:
-            raise StoreUnavailable(f"Election at {self._path} did not settle in time") from None
+            raise StoreUnavailable(f"Election at {self._path} was not decided in time") from None
 
-    async def _settle(self) -> None:
+    async def _look(self) -> None:
         record = await self._store.get(self._path)
         try:
             if record is None:
@@ -171,9 +171,9 @@ class Election:
         changed = state is not self._state
         self._state, self._leader = state, leader
         if state is ElectionState.NO_LEADER and not self._is_closed:
-            self._settled.clear()
+            self._decided.clear()
         else:
-            self._settled.set()
+            self._decided.set()
         if changed and self._on_state is not None:
             self._on_state(state)
 

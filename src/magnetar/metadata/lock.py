@@ -91,7 +91,7 @@ class Lock:
     async def acquire(self) -> None:
         """Take the lock or raise LockBusy; for `Locks` alone."""
         async with self._turn:
-            await self._settle()
+            await self._take()
             self._state = LockState.VALID
 
     def request_revalidation(self) -> None:
@@ -104,11 +104,11 @@ class Lock:
             if self._state is not LockState.VALID:
                 return
             try:
-                await self._settle()
+                await self._take()
             except (LockBusy, StoreClosed):
                 self._end()
 
-    async def _settle(self) -> None:
+    async def _take(self) -> None:
         """Make the record ours, or raise LockBusy."""
         record = await self._store.get(self._path)
         if record is not None:

@@ -256,7 +256,7 @@ def _decide_merge(
     if not pairs:
         is_measured = count < 2 or all(sample.is_measured for sample in known.values())
         return ScaleDecision(None, held_by=() if is_measured else (Bar.UNMEASURED,))
-    held = {pair: _hold_apart(layout, known, policy, *pair) for pair in pairs}
+    held = {pair: _keep_apart(layout, known, policy, *pair) for pair in pairs}
     ripe = [pair for pair in pairs if not held[pair]]
     if not ripe:
         every = {bar for bars in held.values() for bar in bars}
@@ -283,7 +283,7 @@ def _heat(sample: Sample, below: Rates) -> float:
     return msgs_in + bytes_in + msgs_out + bytes_out
 
 
-def _hold_apart(
+def _keep_apart(
     layout: Layout,
     known: Mapping[SegmentId, Sample],
     policy: AutoScalePolicy,

@@ -98,8 +98,8 @@ def decide_moves(
         for bundle, stats in heaviest:
             if usage[source] <= enough or len(moves) >= policy.moves_max:
                 break
-            is_settled = moved_ms.get(bundle, -policy.grace_ms) <= now_ms - policy.grace_ms
-            if not is_settled or stats.throughput <= 0 or len(report.lastStats) < 2:
+            is_rested = moved_ms.get(bundle, -policy.grace_ms) <= now_ms - policy.grace_ms
+            if not is_rested or stats.throughput <= 0 or len(report.lastStats) < 2:
                 continue
             share = report.usage * stats.throughput / total
             eligible = [each for each in allowed(bundle) if each in usage and each != source]

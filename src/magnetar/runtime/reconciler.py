@@ -72,7 +72,7 @@ class Reconciler:
 
     def request_later(self) -> None:
         """Run a round after the delay of a retry, at the latest. A round calls this that leaves
-        something to be tried again but is not to be waited for by `settle`.
+        something to be tried again but is not to be waited for by `catch_up`.
         """
         if self._running:
             self._later = True  # the delay begins when the round has ended
@@ -87,14 +87,14 @@ class Reconciler:
         self._seen = self._requests
         return is_outdated
 
-    async def settle(self) -> None:
+    async def catch_up(self) -> None:
         """Return when a round was completed that began after every request made so far; at once
         when that is so, and when there will be no more rounds.
         """
         if self.is_stale and self._running:
-            settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((self._requests, settled))
-            await settled
+            caught_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((self._requests, caught_up))
+            await caught_up
 
     def close(self) -> None:
         """Take no more requests; a round under way ends by itself or with its scope."""
@@ -130,9 +130,9 @@ class Reconciler:
     def _answer(self, met: int) -> None:
         self._met = max(self._met, met)
         while self._waiting and self._waiting[0][0] <= met:
-            _, settled = self._waiting.popleft()
-            if not settled.done():
-                settled.set_result(None)
+            _, caught_up = self._waiting.popleft()
+            if not caught_up.done():
+                caught_up.set_result(None)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

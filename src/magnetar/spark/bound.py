@@ -10,7 +10,7 @@ from magnetar.spark.offset import BEFORE_ALL, Place, TopicOffset, parse_topic_of
 from magnetar.spark.option import Bound, Edge
 from magnetar.spark.plan import SegmentView, TopicView, start_latest
 from magnetar.spark.slice import Slice
-from magnetar.spark.stretch import count_bytes, settle_place, spans_between
+from magnetar.spark.stretch import count_bytes, normalize_place, spans_between
 
 FindTime = Callable[[SegmentView, int], Place]
 """The last place before those published at a time or later."""
@@ -26,10 +26,10 @@ def resolve_bound(bound: Bound, view: TopicView, find_time: FindTime) -> TopicOf
     if bound.at_ms is not None:
         return _resolve_time(bound.at_ms, view, find_time)
     assert bound.stated is not None
-    return settle_offset(parse_topic_offset(view.name, bound.stated), view)
+    return normalize_offset(parse_topic_offset(view.name, bound.stated), view)
 
 
-def settle_offset(offset: TopicOffset, view: TopicView) -> TopicOffset:
+def normalize_offset(offset: TopicOffset, view: TopicView) -> TopicOffset:
     """A stated offset, with the segments that it has read to the end marked so."""
     places: dict[int, Place] = {}
     ended = set(offset.ended)
@@ -55,7 +55,7 @@ def _resolve_time(at_ms: int, view: TopicView, find_time: FindTime) -> TopicOffs
         elif segment.end != BEFORE_ALL:
             place = segment.before if segment.before is not None else find_time(segment, at_ms)
             if place != BEFORE_ALL:
-                places[segment.id] = settle_place(segment.ledgers, place)
+                places[segment.id] = normalize_place(segment.ledgers, place)
     return TopicOffset(places, frozenset(ended), view.next)
 
 

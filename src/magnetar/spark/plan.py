@@ -17,7 +17,7 @@ from magnetar.spark.stretch import (
     count_bytes,
     count_entries,
     end_of,
-    settle_place,
+    normalize_place,
     spans_between,
 )
 
@@ -222,7 +222,7 @@ def apply_reads(
     is_new = is_made_anew(read, view)
     if is_new:
         read = TopicOffset()
-    elif not outlook.pending and not outlook.gaps and _is_settled(read, view):
+    elif not outlook.pending and not outlook.gaps and _is_unchanged(read, view):
         return replace(read, sizes={}) if read.sizes else read
     places = dict(read.places)
     ended = set(read.ended)
@@ -241,7 +241,7 @@ def apply_reads(
             ended.add(segment.id)
             places[segment.id] = through
         elif through != BEFORE_ALL:
-            places[segment.id] = settle_place(segment.ledgers, through)
+            places[segment.id] = normalize_place(segment.ledgers, through)
     # What is read to the end and gone needs no place any more.
     kept = {number: place for number, place in places.items() if number in present}
     gone = {number for number in ended if number not in present and number < view.next}
@@ -250,7 +250,7 @@ def apply_reads(
     return TopicOffset(kept, frozenset(ended - forgotten), following, sizes)
 
 
-def _is_settled(read: TopicOffset, view: TopicView) -> bool:
+def _is_unchanged(read: TopicOffset, view: TopicView) -> bool:
     """Whether there is nothing to forget, and no new segment: so it is with most topics."""
     if read.ended or read.next < view.next:
         return False
@@ -276,7 +276,7 @@ def start_latest(view: TopicView) -> TopicOffset:
     """After everything there is now."""
     ended = frozenset(segment.id for segment in view.segments if segment.is_sealed)
     places = {
-        segment.id: settle_place(segment.ledgers, segment.end)
+        segment.id: normalize_place(segment.ledgers, segment.end)
         for segment in view.segments
         if segment.end != BEFORE_ALL
     }

@@ -140,7 +140,7 @@ class _TaskProducers:
     async def write(self, plans: Iterator[Plan]) -> tuple[int, int]:
         """How many rows were written, and how many were stored before."""
         written = known = 0
-        # Beside the loop, which hears of receipts meanwhile, however long Spark takes.
+        # Beside the loop, which takes receipts meanwhile, however long Spark takes.
         while (plan := await asyncio.to_thread(next, plans, None)) is not None:
             for topic, sheet in plan:
                 producer = self._producers.get(topic) or await self._open(topic)

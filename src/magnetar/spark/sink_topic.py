@@ -12,7 +12,7 @@ from magnetar.spark.access import open_admin
 from magnetar.spark.option import parse_name
 from magnetar.spark.sink_option import SinkOptions
 
-_SETTLED_S: Final = 30.0
+_KNOWN_S: Final = 30.0
 
 
 class DeduplicationOff(MagnetarError):
@@ -102,7 +102,7 @@ def _await_deduplication(admin: Admin, key: str, is_scalable: bool) -> None:
     """A topic that is in use takes a moment to look through what it has."""
     if not is_scalable:
         return
-    deadline = time.monotonic() + _SETTLED_S
+    deadline = time.monotonic() + _KNOWN_S
     while True:
         try:
             admin.scalable_topics.last_sequence_ids(key, producer="spark")
@@ -111,5 +111,5 @@ def _await_deduplication(admin: Admin, key: str, is_scalable: bool) -> None:
             if time.monotonic() > deadline:
                 raise
         except AdminError:
-            return  # not asked for this way: the producers are told when they attach
+            return  # not asked for this way: the producers learn it when they attach
         time.sleep(0.02)

@@ -252,7 +252,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found.views
 
     def _is_unchanged(self) -> bool:
-        """Whether nothing has come since the last look: heard by listeners, or asked by one call
+        """Whether nothing has come since the last look: noted by listeners, or asked by one call
         whose cost does not grow with the topics.
         """
         if self._change_watch is not None and self._change_watch.is_unchanged:

@@ -82,11 +82,11 @@ def end_of(ledgers: Sequence[LedgerSize]) -> Place:
     return Place(filled[-1].ledger, filled[-1].entries - 1) if filled else BEFORE_ALL
 
 
-def settle_place(ledgers: Sequence[LedgerSize], place: Place) -> Place:
+def normalize_place(ledgers: Sequence[LedgerSize], place: Place) -> Place:
     """The same place, told by the next ledger when its own has ended: that one may be trimmed
     without anything being lost.
     """
     for each, following in pairwise(ledgers):
         if each.ledger == place.ledger and place.batch < 0 and place.entry >= each.entries - 1:
-            return settle_place(ledgers, Place(following.ledger, -1))
+            return normalize_place(ledgers, Place(following.ledger, -1))
     return place

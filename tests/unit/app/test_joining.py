@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from magnetar.app.joining import check_neighbours, settle_bookies, settle_cluster
+from magnetar.app.joining import check_neighbours, ensure_bookies, find_cluster
 from magnetar.app.metadata import Stores
 from magnetar.broker.lease import DIRECTORIES
 from magnetar.errors import InvalidConfiguration
@@ -80,7 +80,7 @@ def test_a_broker_finds_the_name_of_its_cluster(
         records |= {"/managed-ledgers/t/n/persistent/x": ""} if has_logs else {}
         store = await make_store(records)
         settings = Configuration({"clusterName": asked})
-        assert await settle_cluster(Stores(store, store), settings, URL) == name
+        assert await find_cluster(Stores(store, store), settings, URL) == name
 
     asyncio.run(body())
 
@@ -101,14 +101,14 @@ def test_a_cluster_that_is_not_there_is_refused(
         store = await make_store({**records, "/managed-ledgers/t/n/persistent/x": ""})
         settings = Configuration({"clusterName": asked})
         with pytest.raises(InvalidConfiguration, match=sentence):
-            await settle_cluster(Stores(store, store), settings, URL)
+            await find_cluster(Stores(store, store), settings, URL)
 
     asyncio.run(body())
 
 
 def test_bookies_of_this_cluster_are_accepted() -> None:
     async def body() -> None:
-        await settle_bookies(await make_store({**SET_UP, **cookie(ID)}), URL)
+        await ensure_bookies(await make_store({**SET_UP, **cookie(ID)}), URL)
 
     asyncio.run(body())
 
@@ -130,7 +130,7 @@ def test_a_part_of_a_bookkeeper_is_refused_and_left_as_it_is(
         store = await make_store(records)
         before = await list_paths(store)
         with pytest.raises(InvalidConfiguration, match=sentence):
-            await settle_bookies(store, URL)
+            await ensure_bookies(store, URL)
         assert await list_paths(store) == before
 
     asyncio.run(body())
@@ -140,12 +140,12 @@ def test_what_a_bookkeeper_begins_with_is_written_where_there_is_nothing() -> No
     async def body() -> None:
         store = await make_store({})
         with pytest.raises(InvalidConfiguration, match="no bookie is registered"):
-            await settle_bookies(store, URL)
+            await ensure_bookies(store, URL)
         identity = await store.get("/ledgers/INSTANCEID")
         assert identity is not None and len(identity.value) == len(ID)
         assert await store.exists("/ledgers/available/readonly")
         with pytest.raises(InvalidConfiguration, match="no bookie is registered"):
-            await settle_bookies(store, URL)
+            await ensure_bookies(store, URL)
         again = await store.get("/ledgers/INSTANCEID")
         assert again is not None and again.value == identity.value
 

@@ -52,12 +52,12 @@ def test_an_attachment_is_made_once_and_ends_with_its_connection() -> None:
 def test_a_connection_is_read_again_when_every_reason_to_hold_it_is_gone() -> None:
     async def body(place: Place) -> None:
         connection, peer = connect(place)
-        assert connection.hold("one") and connection.hold("two")
-        assert not connection.hold("one"), "it holds already"
-        connection.release("one")
-        connection.release("unknown")
+        assert connection.pause("one") and connection.pause("two")
+        assert not connection.pause("one"), "it holds already"
+        connection.resume("one")
+        connection.resume("unknown")
         assert peer._wire.is_held
-        connection.release("two")
+        connection.resume("two")
         assert not peer._wire.is_held
 
     run(body)

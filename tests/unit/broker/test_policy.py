@@ -179,7 +179,7 @@ def test_changes_by_another_broker_reach_listeners() -> None:
             encode_document(TopicPolicies(messageTTLInSeconds=33)),
             expect=ANY_VERSION,
         )
-        await scene.policies.in_force.settle()
+        await scene.policies.in_force.catch_up()
         assert scene.ttl() == 33
         assert scene.heard == [(NAMESPACE, TOPIC)]
         await scene.configuration.put(
@@ -187,7 +187,7 @@ def test_changes_by_another_broker_reach_listeners() -> None:
             encode_document(Policies(max_producers_per_topic=2)),
             expect=ANY_VERSION,
         )
-        await scene.policies.in_force.settle()
+        await scene.policies.in_force.catch_up()
         assert scene.policies.in_force.get(TOPIC).max_producers == 2
 
     run(body)
@@ -202,7 +202,7 @@ def test_a_burst_of_changes_ends_with_the_last_value() -> None:
                 encode_document(TopicPolicies(messageTTLInSeconds=seconds)),
                 expect=ANY_VERSION,
             )
-        await scene.policies.in_force.settle()
+        await scene.policies.in_force.catch_up()
         assert scene.ttl() == 29
 
     run(body)
@@ -213,7 +213,7 @@ def test_a_record_that_cannot_be_read_leaves_what_was_in_force() -> None:
         await scene.policies.in_force.load(TOPIC)
         await scene.set_ttl(10)
         await scene.local.put(LOCAL_PATH, b"not json", expect=ANY_VERSION)
-        await scene.policies.in_force.settle()
+        await scene.policies.in_force.catch_up()
         assert scene.ttl() == 10
         await scene.policies.delete(TOPIC)
         assert scene.ttl() == 0
@@ -262,7 +262,7 @@ def test_what_was_missed_while_disconnected_is_read_again() -> None:
             expect=ANY_VERSION,
         )
         scene.local.reconnect()
-        await scene.policies.in_force.settle()
+        await scene.policies.in_force.catch_up()
         assert scene.ttl() == 5
 
     run(body)
@@ -377,7 +377,7 @@ def test_a_load_on_disk_never_misses_a_change(tmp_path: Path) -> None:
         for seconds in range(1, 40):
             scene.policies.in_force.forget(TOPIC)
             await asyncio.gather(scene.set_ttl(seconds), scene.policies.in_force.load(TOPIC))
-            await scene.policies.in_force.settle()
+            await scene.policies.in_force.catch_up()
             assert scene.ttl() == seconds
 
     run(body, folder=tmp_path)

@@ -34,7 +34,7 @@ def test_a_flight_takes_runs_until_it_is_full() -> None:
     by_entries.add(run_of(answers, "goes beyond", b"c", b"d"))
     by_bytes.add(run_of(answers, "one more", b"d"))
     assert by_entries.state is by_bytes.state is FlightState.FULL
-    assert by_entries.is_waiting and not by_entries.is_settled
+    assert by_entries.is_waiting and not by_entries.is_over
     with pytest.raises(AssertionError):
         by_entries.add(run_of(answers, "late", b"e"))
 
@@ -85,7 +85,7 @@ def test_a_sender_that_fails_does_not_keep_the_others_from_their_answer() -> Non
     flight.add(PlainRun([b"b"], [1], fail))
     flight.add(run_of(answers, "three", b"c"))
     flight.refuse(StorageFailed("no disk"))
-    assert flight.is_settled
+    assert flight.is_over
     flight.answer()
     assert (answers.labels, answers.errors) == (["one", "three"], [StorageFailed] * 2)
 

@@ -84,7 +84,7 @@ def test_requests_before_a_round_share_it_and_those_during_it_share_the_next() -
         assert rounds.began == 1 and reconciler.is_busy and reconciler.is_stale
         for _ in range(5):
             reconciler.request()
-        await reconciler.settle()
+        await reconciler.catch_up()
         assert rounds.ended == 2
         await _turns()
         assert rounds.began == 2 and not reconciler.is_busy and not reconciler.is_stale
@@ -98,29 +98,29 @@ def test_a_store_that_does_not_answer_is_asked_again_after_growing_delays() -> N
 
     async def body(reconciler: Reconciler, clock: _Instant) -> None:
         reconciler.request()
-        await reconciler.settle()
+        await reconciler.catch_up()
         assert rounds.ended == 9
         limits = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
         assert all(0.8 * m <= w <= m for w, m in zip(clock.waits, limits, strict=True))
         rounds.failures = [StoreUnavailable("away")]
         reconciler.request()
-        await reconciler.settle()
+        await reconciler.catch_up()
         assert clock.waits[8] <= 0.1  # begins anew after a success
 
     _run(rounds, body)
 
 
-def test_settling_waits_for_a_round_that_knows_every_request_and_for_no_later_one() -> None:
+def test_catching_up_waits_for_a_round_that_knows_every_request_and_for_no_later_one() -> None:
     rounds = _Rounds(length=5)
 
     async def body(reconciler: Reconciler, clock: _Instant) -> None:
-        await reconciler.settle()
+        await reconciler.catch_up()
         assert rounds.began == 0  # nothing to wait for
         reconciler.request()
         await _turns(2)
         reconciler.request()  # the round under way does not know of this
         rounds.meanwhile = reconciler.request  # and another comes in each round from now on
-        await reconciler.settle()
+        await reconciler.catch_up()
         assert rounds.ended == 2
 
     _run(rounds, body)
@@ -132,7 +132,7 @@ def test_what_a_completed_round_leaves_is_tried_later_and_not_waited_for() -> No
     async def body(reconciler: Reconciler, clock: _Instant) -> None:
         rounds.meanwhile = reconciler.request_later
         reconciler.request()
-        await reconciler.settle()
+        await reconciler.catch_up()
         assert rounds.ended == 1 and reconciler.is_busy and not reconciler.is_stale
         await _turns(50)
         assert rounds.ended > 4
@@ -152,7 +152,7 @@ def test_a_request_does_not_wait_for_what_is_due_later() -> None:
         reconciler.request_later()
         assert len(clock.waits) == 1 and rounds.began == 0
         reconciler.request()
-        await reconciler.settle()
+        await reconciler.catch_up()
         assert rounds.ended == 1 and not reconciler.is_busy  # it came with this round
 
     _run(rounds, body)
@@ -172,7 +172,7 @@ def test_a_round_that_begins_again_meets_the_requests_made_meanwhile() -> None:
         async with TaskScope("test") as scope:
             reconciler = Reconciler(scope, "round", twice, clock=_Instant())
             reconciler.request()
-            await reconciler.settle()
+            await reconciler.catch_up()
             await _turns()
             assert began == 1 and not reconciler.is_stale
 
@@ -184,7 +184,7 @@ def test_a_caller_chooses_what_is_retried() -> None:
 
     async def body(reconciler: Reconciler, clock: _Instant) -> None:
         reconciler.request()
-        await reconciler.settle()
+        await reconciler.catch_up()
         assert rounds.ended == 2 and clock.waits[0] <= 7.0
 
     _run(rounds, body, retried=NoOwner, first_s=7.0, most_s=7.0)
@@ -198,7 +198,7 @@ def test_another_failure_is_logged_and_keeps_no_caller_and_no_request_waiting(
     async def body(reconciler: Reconciler, clock: _Instant) -> None:
         rounds.meanwhile = lambda: reconciler.request() if rounds.began == 1 else None
         reconciler.request()
-        await reconciler.settle()
+        await reconciler.catch_up()
         await _turns()
         assert rounds.ended == 2 and clock.waits == []
         assert "round failed" in caplog.text
@@ -214,14 +214,14 @@ def test_closing_ends_the_rounds_and_the_waiting(failure: Exception | None) -> N
         reconciler.request()
         await _turns(2)
         reconciler.request()
-        waiting = asyncio.create_task(reconciler.settle())
+        waiting = asyncio.create_task(reconciler.catch_up())
         await asyncio.sleep(0)
         reconciler.request_later()
         reconciler.close()
         reconciler.request()
         reconciler.request_later()
         await waiting
-        await reconciler.settle()
+        await reconciler.catch_up()
         await _turns()
         assert rounds.began == rounds.ended == 1 and not reconciler.is_busy
 
@@ -233,7 +233,7 @@ def test_a_closed_store_and_a_closed_scope_end_it() -> None:
 
     async def body(reconciler: Reconciler, clock: _Instant) -> None:
         reconciler.request()
-        await reconciler.settle()
+        await reconciler.catch_up()
         reconciler.request()
         await _turns()
         assert rounds.ended == 1
@@ -245,7 +245,7 @@ def test_a_closed_store_and_a_closed_scope_end_it() -> None:
         scope = TaskScope("test")
         reconciler = Reconciler(scope, "round", endless.run, clock=_Instant())
         reconciler.request()
-        waiting = asyncio.create_task(reconciler.settle())
+        waiting = asyncio.create_task(reconciler.catch_up())
         await _turns()
         await scope.close()
         await waiting
@@ -272,7 +272,7 @@ def test_every_request_has_a_round_that_began_after_it(
         requested_after = -1  # how many rounds had begun when the last request was made
 
         async def settle(begun: int) -> None:
-            await reconciler.settle()
+            await reconciler.catch_up()
             assert rounds.ended > begun
 
         for event in events:
@@ -289,7 +289,7 @@ def test_every_request_has_a_round_that_began_after_it(
                     await asyncio.sleep(0)
                 case _:
                     await _turns(7)
-        await reconciler.settle()
+        await reconciler.catch_up()
         await asyncio.gather(*settles)
         assert rounds.ended > requested_after
         await _turns(200)

@@ -27,8 +27,8 @@ from magnetar.model.segment import Segment, SegmentId
 from magnetar.rules.layout import describe
 from magnetar.wire.scalable import format_load
 
-_SETTLING_S: Final = 0.01
-_SETTLING_STEPS: Final = 1000
+_DURABLE_S: Final = 0.01
+_DURABLE_STEPS: Final = 1000
 
 
 @carries_out("scalable_topics.stats")
@@ -134,12 +134,12 @@ class SegmentDetail:
 
     async def last_sequence_id(self, producer: str) -> int:
         live = await self._load()
-        for _ in range(_SETTLING_STEPS):
+        for _ in range(_DURABLE_STEPS):
             if live.dedup is None and not live.policy.dedup_enabled:
                 raise PreconditionFailed(f"Deduplication is not enabled on {live.name}")
-            if live.dedup is not None and live.dedup.is_settled(producer):
+            if live.dedup is not None and live.dedup.is_durable(producer):
                 return live.dedup.last_sequence(producer)
-            await self._owners.clock.sleep(_SETTLING_S)
+            await self._owners.clock.sleep(_DURABLE_S)
         raise ServiceNotReady(f"{live.name} is still storing what {producer} sent")
 
     async def peek(self, subscription: str, place: int) -> SeenEntry:

@@ -93,7 +93,7 @@ class Assigner:
         self._drained = frozenset()
         if segments:
             self.reconciler.request()
-            await self.reconciler.settle()
+            await self.reconciler.catch_up()
 
     # ------------------------------------------------------------------ deciding
 

@@ -124,7 +124,7 @@ class Controller:
             return True
         if not self.state.is_loaded:
             return False
-        if not self._mutation.is_settled or self.layout.sealed:
+        if not self._mutation.is_idle or self.layout.sealed:
             return True
         for segment in self.layout.segments:
             if await self.segments.is_used(segment.ref):
@@ -134,8 +134,8 @@ class Controller:
     # ------------------------------------------------------------------ leading
 
     @property
-    def is_settled(self) -> bool:
-        return self._mutation.is_settled
+    def is_idle(self) -> bool:
+        return self._mutation.is_idle
 
     @property
     def is_gone(self) -> bool:
@@ -147,11 +147,11 @@ class Controller:
         try:
             await self.state.load()
             await self._registry.load()
-            await self._mutation.settle()
+            await self._mutation.resume()
             if self.state.is_gone:
                 raise TopicNotFound(f"Scalable topic not found: {self.topic}")
             await self._mutation.repair()
-            await self._registry.settle(self._needs.regular.group_names(self.topic))
+            await self._registry.resume(self._needs.regular.group_names(self.topic))
         except TopicNotFound:
             self._on_end(self)
             raise
@@ -159,10 +159,10 @@ class Controller:
         await self.groups.adopt(self._needs.regular.release(self.topic))
         await self.scaler.start()
 
-    async def settle(self) -> None:
-        if not self._mutation.is_settled:
+    async def resume(self) -> None:
+        if not self._mutation.is_idle:
             await self.state.load()
-            await self._mutation.settle()
+            await self._mutation.resume()
 
     async def resign(self) -> None:
         await self.scaler.stop()
@@ -217,7 +217,7 @@ class Controller:
         except TopicNotFound:
             self._on_end(self)
         else:
-            await self.leadership.settle()
+            await self.leadership.resume()
 
     async def close(self) -> None:
         """Leave the topic to its next controller."""

@@ -63,7 +63,7 @@ class Coordinator:
         member, is_same = self.members.connect(consumer_name, kind, consumer_id, connection)
         if not is_same:
             self.assigner.reconciler.request()
-        await self.assigner.reconciler.settle()
+        await self.assigner.reconciler.catch_up()
         self.members.host.on_consumers_changed(has_joined=True)
         self._note_readers(member)
         part = self.assigner.part_of(member)
@@ -88,7 +88,7 @@ class Coordinator:
         self.assigner.reconciler.request()
         await self.members.delete(consumer_name)
         self.members.host.on_consumers_changed(has_joined=False)
-        await self.assigner.reconciler.settle()
+        await self.assigner.reconciler.catch_up()
 
     def _on_expired(self, consumer_name: str) -> None:
         self._tasks.start(self.leave(consumer_name), name="leave")
@@ -177,7 +177,7 @@ class Coordinator:
         for member in self.members:
             await self.members.store(member.name, member.record)
         self.assigner.on_cursor_moved()
-        await self.assigner.reconciler.settle()
+        await self.assigner.reconciler.catch_up()
 
     def stats(self) -> dict[str, Any]:
         return {

@@ -36,7 +36,7 @@ class Duty(Protocol):
     """What a leader does; all of it runs in turns."""
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no change is under way."""
 
     @property
@@ -46,7 +46,7 @@ class Duty(Protocol):
     async def begin(self) -> None:
         """Read everything and finish what an earlier leader began."""
 
-    async def settle(self) -> None:
+    async def resume(self) -> None:
         """Go on with a change that is under way."""
 
     async def resign(self) -> None:
@@ -107,23 +107,23 @@ class Leadership:
 
         async def turn() -> T:
             self._check()
-            if not self._duty.is_settled:
-                await self.settle()
+            if not self._duty.is_idle:
+                await self.resume()
                 self._check()
             try:
                 return await body()
             finally:
-                if not self._duty.is_settled:
+                if not self._duty.is_idle:
                     self._retries.request_later()
 
         return await self._turns.run(turn)
 
-    async def settle(self) -> None:
+    async def resume(self) -> None:
         """Go on with a change that is under way, now and, if need be, again soon."""
         try:
-            await self._duty.settle()
+            await self._duty.resume()
         finally:
-            if not self._duty.is_settled:
+            if not self._duty.is_idle:
                 self._retries.request_later()
 
     def _check(self) -> None:
@@ -161,8 +161,8 @@ class Leadership:
             return
         try:
             await self._turns.run(self._begin)
-            if not self._duty.is_settled:
-                await self._turns.run(self._duty.settle)
+            if not self._duty.is_idle:
+                await self._turns.run(self._duty.resume)
         except (StoreClosed, TopicNotFound):
             pass  # there is nothing to lead
         except BrokerError as failure:

@@ -111,16 +111,16 @@ class Legacy:
             if each.durable
         }
 
-    async def hold(self, name: str) -> None:
+    async def suspend(self, name: str) -> None:
         """Take no writes, and let no client attach."""
         topic = parse_topic(name)
         if name in self._held:
             return
         live = await self._load(topic)
-        await live.termination.hold()
+        await live.termination.suspend()
         self._held[name] = live
         if self._load_groups is not None and not await self._store.exists(lock_path(topic)):
-            await self.release(name)
+            await self.resume(name)
             raise Conflict(f"{topic.base} is not being migrated any more")
 
     async def disconnect_clients(self, name: str) -> None:
@@ -131,7 +131,7 @@ class Legacy:
         if live is None or live.closed:
             raise changed_meanwhile(parse_topic(name))
 
-    async def release(self, name: str, is_scalable: bool | None = None) -> None:
+    async def resume(self, name: str, is_scalable: bool | None = None) -> None:
         """Let those in who waited, if they may come in; None: as the records say."""
         live = self._held.pop(name, None)
         if live is None:
@@ -156,14 +156,14 @@ class Legacy:
             for _, consumer in list(classic_consumers(self._guard, topic)):
                 consumer.connection.attached(ConnectionRegistry).migrated.add(topic.name)
                 consumer.disconnect()  # it would keep the place of those who follow
-        topic.termination.release()
+        topic.termination.resume()
 
     def _on_lock(self, change: Change) -> None:
         """A migration has ended, or the broker that ran it."""
         if change.kind is ChangeKind.DELETED:
             for name in self._held:
                 if lock_path(parse_topic(name)) == change.path:
-                    self._tasks.start(self.release(name), name="release")
+                    self._tasks.start(self.resume(name), name="resume")
 
     async def _load(self, topic: TopicName) -> PersistentTopic:
         live = await self._catalog.load_topic(topic, create=topic.is_partition)

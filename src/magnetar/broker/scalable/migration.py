@@ -94,8 +94,8 @@ class _Request:
 
 
 @dataclass(slots=True)
-class _Hold:
-    """Whether the topics that are held have become segments, once that is known."""
+class _Suspension:
+    """Whether the topics that are suspended have become segments, once that is known."""
 
     is_scalable: bool | None = None
 
@@ -313,7 +313,7 @@ class Migrations:
         force: bool,
     ) -> None:
         parents = legacy_names(survey.topic, survey.partitions)
-        async with self._held(parents) as hold:
+        async with self._suspended(parents) as suspension:
             seen = await self._legacy.ask_all(parents, Legacy.look)
             clients = tuple(client for each in seen for client in each.clients)
             found, _ = await asyncio.gather(
@@ -328,7 +328,7 @@ class Migrations:
             record = replace(record, properties=properties)
             # From here on there is only forward: the topic is scalable.
             await self._advance(topic, record, prepared, _cursors_of(seen), is_held=True)
-            hold.is_scalable = True
+            suspension.is_scalable = True
 
     async def _find_properties(self, name: TopicName, own: Mapping[str, str]) -> dict[str, str]:
         """`own` are those of a topic without partitions."""
@@ -337,15 +337,15 @@ class Migrations:
         return {key: value for key, value in found.items() if key not in KEY_HASH_PROPERTIES}
 
     @asynccontextmanager
-    async def _held(self, names: Sequence[TopicName]) -> AsyncIterator[_Hold]:
+    async def _suspended(self, names: Sequence[TopicName]) -> AsyncIterator[_Suspension]:
         """The topics take no writes and let no client attach meanwhile."""
-        hold = _Hold()
+        suspension = _Suspension()
         try:
-            await self._legacy.ask_all(names, Legacy.hold)
-            yield hold
+            await self._legacy.ask_all(names, Legacy.suspend)
+            yield suspension
         finally:
             try:
-                await self._legacy.ask_all(names, Legacy.release, hold.is_scalable)
+                await self._legacy.ask_all(names, Legacy.resume, suspension.is_scalable)
             except BrokerError as failure:  # its owner does it when the lock of the migration ends
                 _log.warning("topic not released", reason=failure.sentence)
 

@@ -61,7 +61,7 @@ class Mutation:
         """Why sealed segments stay, as of the last round."""
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         return not self._state.is_loaded or self._state.record.intent is None
 
     async def begin(self, intent: Intent) -> None:
@@ -69,7 +69,7 @@ class Mutation:
         await self._state.update(lambda record: self._checked(record, intent))
         _log.info("change begins", topic=self._state.topic.full, change=describe(intent))
         try:
-            await self.settle()
+            await self.resume()
         except BrokerError as failure:
             _log.warning(
                 "change failed",
@@ -88,11 +88,11 @@ class Mutation:
             self._check(apply_intent(record, intent, now_ms=self._clock.now_ms()))
         return begun
 
-    async def settle(self) -> None:
+    async def resume(self) -> None:
         """Go on with the change in the record until there is none."""
-        intent = None if self.is_settled else self._state.record.intent
+        intent = None if self.is_idle else self._state.record.intent
         for _ in range(_STEPS_MAX):
-            if self.is_settled:
+            if self.is_idle:
                 if intent is not None:
                     _log.info("change done", topic=self._state.topic.full, change=describe(intent))
                 return
@@ -107,7 +107,7 @@ class Mutation:
     async def _undo(self) -> None:
         """Take back what can be; else the change stays in the record to be finished later."""
         try:
-            while not self.is_settled:
+            while not self.is_idle:
                 record = self._state.record
                 seen = await self._engine.see(segments_to_see(record))
                 await self._engine.take(decide_undo(record, seen))
@@ -122,7 +122,7 @@ class Mutation:
         try:
             await self.heal(segment.id for segment in self._state.layout.active)
         except BrokerError:
-            if not self.is_settled:
+            if not self.is_idle:
                 raise
             # The next client that attaches tries again; the rest need not wait for that.
         while self._state.is_loaded:

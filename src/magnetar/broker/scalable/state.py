@@ -52,7 +52,7 @@ class TopicState:
         if held is None:
             self.forget()
             raise TopicNotFound(f"Scalable topic not found: {self.topic}")
-        self._hold(held.value, held.stat.version)
+        self._keep(held.value, held.stat.version)
         return held.value
 
     async def store(self, record: ScalableTopicMetadata) -> None:
@@ -62,7 +62,7 @@ class TopicState:
             version = await self.records.store(self.topic, record, expect=self._version)
         finally:
             self.is_writing = False
-        self._hold(record, version)
+        self._keep(record, version)
 
     async def update(
         self, change: Callable[[ScalableTopicMetadata], ScalableTopicMetadata]
@@ -84,7 +84,7 @@ class TopicState:
             self.is_gone = True
             self._tell(None)
 
-    def _hold(self, record: ScalableTopicMetadata, version: int) -> None:
+    def _keep(self, record: ScalableTopicMetadata, version: int) -> None:
         before, self._record, self._version = self._record, record, version
         if record.is_deleting:
             if not self.is_gone:

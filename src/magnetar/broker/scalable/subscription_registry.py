@@ -51,7 +51,7 @@ class SubscriptionRegistry:
         self._records = await self._state.records.groups.load_subscriptions(self._state.topic)
         self._complete.clear()
 
-    async def settle(self, streams: Collection[str] = ()) -> None:
+    async def resume(self, streams: Collection[str] = ()) -> None:
         """Finish what was begun, and register cursors that are there without a record; those in
         `streams` are read in order.
         """

@@ -54,7 +54,7 @@ class Turns:
         try:
             while self._waiting:
                 body, done = self._waiting.popleft()
-                await _settle(body, done)
+                await _answer(body, done)
         finally:
             self._worker = None
 
@@ -67,7 +67,7 @@ class Turns:
             _refuse(done, ServiceNotReady(_CLOSING))
 
 
-async def _settle(body: Callable[[], Awaitable[T]], done: asyncio.Future[T]) -> None:
+async def _answer(body: Callable[[], Awaitable[T]], done: asyncio.Future[T]) -> None:
     """Run a body; its failure belongs to its caller."""
     try:
         outcome = await body()

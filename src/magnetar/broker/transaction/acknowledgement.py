@@ -15,7 +15,7 @@ from magnetar.wire.ackset import full_ack_set
 from magnetar.wire.command import CommandAck, MessageIdData, position_of
 
 
-def hold_acks(
+def pend_acks(
     topic: PersistentTopic, subscription: Subscription, consumer: Consumer, ack: CommandAck
 ) -> Acked | None:
     """The record of what is news; raise TransactionConflict or TransactionNotFound."""

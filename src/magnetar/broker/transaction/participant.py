@@ -17,7 +17,7 @@ from magnetar.broker.consumer import Consumer
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import Producer
 from magnetar.broker.subscription import Subscription
-from magnetar.broker.transaction.acknowledgement import abort_acks, commit_acks, hold_acks
+from magnetar.broker.transaction.acknowledgement import abort_acks, commit_acks, pend_acks
 from magnetar.broker.transaction.adoption import Adopted, is_adopted
 from magnetar.broker.transaction.journal import Journal, Journals
 from magnetar.broker.transaction.recovery import describe, find_lost, recover
@@ -107,7 +107,7 @@ class Participant:
         """May not write yet: their records are not durable."""
         self._ending: dict[TransactionId, asyncio.Future[None]] = {}
         """Take nothing more; done when what is on its way is stored."""
-        self._settling: dict[TransactionId, tuple[Record, ...]] = {}
+        self._committing: dict[TransactionId, tuple[Record, ...]] = {}
         """Acknowledgements that are committed and not durable yet."""
         self._storing: dict[TransactionId, asyncio.Future[None]] = {}
         """Outcomes that are applied and not durable yet."""
@@ -181,7 +181,7 @@ class Participant:
     def _records(self) -> Iterator[Record]:
         """Records that lead to the present state."""
         yield from describe(self._topic)
-        for records in self._settling.values():
+        for records in self._committing.values():
             yield from records
 
     def _snapshot_if_due(self, journal: Journal) -> None:
@@ -279,7 +279,7 @@ class Participant:
         refusal: BrokerError | None = None
         try:
             if found is not None:
-                stored = self._hold(found, consumer, ack)
+                stored = self._pend(found, consumer, ack)
         except BrokerError as conflict:
             refusal = conflict
         if not ack.HasField("request_id"):
@@ -290,13 +290,13 @@ class Participant:
         else:
             stored.add_done_callback(lambda done: _answer(consumer, response, _failure_of(done)))
 
-    def _hold(
+    def _pend(
         self, subscription: Subscription, consumer: Consumer, ack: CommandAck
     ) -> asyncio.Future[None] | None:
         id_ = TransactionId(ack.txnid_most_bits, ack.txnid_least_bits)
         if id_ in self._ending or self.journal is None:
             raise TransactionNotFound(f"Transaction {id_} has ended, or did not announce itself")
-        record = hold_acks(self._topic, subscription, consumer, ack)
+        record = pend_acks(self._topic, subscription, consumer, ack)
         if record is None:
             return None
         stored = self.journal.append(record)
@@ -356,8 +356,8 @@ class Participant:
         stored: asyncio.Future[None]
         seen = ranges if is_adopted(self._topic.log.record.properties) else ()
         if is_commit and (moved or seen):
-            settling = self._settle(id_, moved, records, seen)
-            stored = self._topic.host.tasks.start(settling, name="settle transaction")
+            storing = self._store_commit(id_, moved, records, seen)
+            stored = self._topic.host.tasks.start(storing, name="store commit")
         else:
             stored = self.journal.append(*records)
             self._snapshot_if_due(self.journal)
@@ -381,14 +381,14 @@ class Participant:
             if held is None or subscription is None:
                 continue
             if is_commit:
-                self._settling[id_] = (*self._settling.get(id_, ()), *records)
+                self._committing[id_] = (*self._committing.get(id_, ()), *records)
                 commit_acks(self._topic, subscription, held)
                 moved.append(subscription.cursor)
             else:
                 abort_acks(self._topic, subscription, held)
         return moved
 
-    async def _settle(
+    async def _store_commit(
         self,
         id_: TransactionId,
         cursors: Sequence[Cursor],
@@ -407,7 +407,7 @@ class Participant:
                 lambda own: {**own, _WRITTEN_PROPERTY: last}
             )
         stored = self.journal.append(*records)
-        self._settling.pop(id_, None)
+        self._committing.pop(id_, None)
         self._snapshot_if_due(self.journal)
         await stored
 

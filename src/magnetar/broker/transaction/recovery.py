@@ -68,7 +68,7 @@ def _replay(buffer: TransactionBuffer, record: Record) -> None:
 
 
 async def find_lost(log: Log, buffer: TransactionBuffer, id_: TransactionId) -> None:
-    """An entry that was refused may be in the log after all: look when its ledger is settled."""
+    """An entry that was refused may be in the log after all: look when its ledger is sealed."""
     await log.roll()
     writes = buffer.open[id_]
     writes.ranges.clear()

@@ -104,7 +104,7 @@ class KeyShared(Shared[C]):
             return selector.slot_at(traits.bucket_hash)
         return selector.slot_of(traits.key)
 
-    def _hold(self, member: Member[C], position: tuple[int, int], slot: int) -> None:
+    def _note_slot(self, member: Member[C], position: tuple[int, int], slot: int) -> None:
         self._slots[position] = slot
         if self.keeps_order:
             _, count = self._holders.get(slot, (member, 0))
@@ -196,7 +196,7 @@ class KeyShared(Shared[C]):
             owner = None if overtakes or slot in stuck else self._receiver(slot)
             if owner is not None:
                 if self._is_tracked:
-                    self._hold(owner, position, slot)
+                    self._note_slot(owner, position, slot)
                     owner.pending[position] = entries.counts[index]
                 self._charge(owner, entries.counts[index])
                 taken.setdefault(owner, []).append(index)

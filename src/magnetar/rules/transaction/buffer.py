@@ -149,7 +149,7 @@ class TransactionBuffer:
 
     def on_refused(self, id_: TransactionId) -> None:
         """Entries of an open transaction were not confirmed. One may be found in the log when its
-        ledger is settled, so that nothing behind its possible place is read until the end.
+        ledger is sealed, so that nothing behind its possible place is read until the end.
         """
         writes = self.open[id_]
         if not writes.is_uncertain:

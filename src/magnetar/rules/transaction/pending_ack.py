@@ -105,7 +105,7 @@ class PendingAcks:
                 f" at most {entries_max} are allowed"
             )
         for each in news:
-            self._hold(held, each)
+            self._pend(held, each)
         return news
 
     def _is_news(
@@ -130,7 +130,7 @@ class PendingAcks:
             )
         return True
 
-    def _hold(self, held: Held, entry: Acknowledged) -> None:
+    def _pend(self, held: Held, entry: Acknowledged) -> None:
         position = Position(entry.ledger_id, entry.entry_id)
         own = held.entries.get(position)
         if own is not None:
@@ -174,7 +174,7 @@ class PendingAcks:
                 held.cumulative = entry
                 self._cumulative = (record.id, Position(entry.ledger_id, entry.entry_id))
             else:
-                self._hold(held, entry)
+                self._pend(held, entry)
 
     def _held(self, id_: TransactionId) -> Held:
         held = self.joined.get(id_)

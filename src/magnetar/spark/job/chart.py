@@ -102,7 +102,7 @@ def draw_points(title: str, x_name: str, y_name: str, points: Sequence[Point]) -
             f' fill-opacity="0.7">{hint}</circle>'
         )
         if point.label:
-            # Labels stand one above the other, so that points close together can be told apart.
+            # Labels stand one above the other, so that points close together can be distinguished.
             side, anchor = (-14, "end") if x > WIDTH * 0.7 else (14, "start")
             above = max(_TOP + 10, y - 22 - 18 * named)
             parts += [

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from magnetar import ConfigurationError
+from magnetar.spark.job.folder import find_folder
 from magnetar.spark.job.load import RATES, Samples
-from magnetar.spark.job.place import find_place
 
 SAMPLE_FOLDER: Final = "sample"
 CHANGE_FOLDER: Final = "change"
@@ -20,7 +20,7 @@ NEEDED: Final = ("topic", "at", "hash_first", "hash_last", *RATES, "consumers")
 
 def read_samples(spark: SparkSession, history: str) -> DataFrame:
     """The samples of a history folder, or of a table that looks like them."""
-    place = find_place(spark, history)
+    place = find_folder(spark, history)
     samples = spark.read.parquet(
         place.child(SAMPLE_FOLDER) if place.has(SAMPLE_FOLDER) else place.uri
     )

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from magnetar.spark.job.place import Place
+from magnetar.spark.job.folder import Folder
 from magnetar.spark.job.session import Say
 
 CHECKPOINT: Final = "_checkpoint"
@@ -65,7 +65,7 @@ def refuse_newer(messages: DataFrame, version: int | None) -> DataFrame:
     return messages.withColumn("schema_version", checked)
 
 
-def grow(spark: SparkSession, messages: DataFrame, place: Place, growth: Growth, say: Say) -> None:
+def grow(spark: SparkSession, messages: DataFrame, place: Folder, growth: Growth, say: Say) -> None:
     """`messages` is a stream of the source that begins at the earliest message."""
     rows, columns = add_partition(refuse_newer(messages, growth.schema_version), growth.partition)
     # There from the beginning, so that it can be read before the first message comes.
@@ -109,12 +109,12 @@ def _await(query: StreamingQuery, duration_s: float | None) -> None:
             return
 
 
-def compact(spark: SparkSession, place: Place) -> None:
+def compact(spark: SparkSession, place: Folder) -> None:
     """Join small files. Those that were joined stay for older versions, until a VACUUM."""
     spark.sql(f"OPTIMIZE delta.`{place.uri}`")
 
 
-def find_version(spark: SparkSession, place: Place) -> int:
+def find_version(spark: SparkSession, place: Folder) -> int:
     history = spark.sql(f"DESCRIBE HISTORY delta.`{place.uri}` LIMIT 1").first()
     assert history is not None, "a table has a first version"
     return int(history["version"])

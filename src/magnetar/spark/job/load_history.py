@@ -22,8 +22,8 @@ from pyspark.sql import functions as F
 from magnetar import AdminUnreachable
 from magnetar.runtime.clock import SystemClock
 from magnetar.spark.access import ANONYMOUS, Access, open_admin
+from magnetar.spark.job.folder import find_folder
 from magnetar.spark.job.history import CHANGE_FOLDER, SAMPLE_FOLDER
-from magnetar.spark.job.place import find_place
 from magnetar.spark.job.sampler import (
     CHANGE,
     CHANGE_COLUMNS,
@@ -75,7 +75,7 @@ class History:
         self._spark = spark
         self.cluster = cluster
         self._namespaces = namespaces
-        self.place = find_place(spark, output)
+        self.place = find_folder(spark, output)
 
     @property
     def slots(self) -> list[int]:
@@ -182,7 +182,7 @@ def load_history(
     duration_s: float | None = None,
     say: Say,
 ) -> int:
-    """Sample until the time is over or somebody interrupts; return how many samples there are."""
+    """Sample until the time is over or it is interrupted; return how many samples there are."""
     history = History(spark, cluster, output, namespaces)
     with history.place.locked():
         say(f"sampling {cluster.admin_url} every {pace.interval_ms / 1000:g} s into {output}")

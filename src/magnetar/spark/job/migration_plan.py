@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from magnetar.spark.access import open_admin
 from magnetar.spark.job.chart import Bar, draw_bars
+from magnetar.spark.job.folder import find_folder
 from magnetar.spark.job.load_history import Cluster
 from magnetar.spark.job.migration_survey import list_regular, survey
 from magnetar.spark.job.page import format_heading, format_page, format_paragraph, format_table
-from magnetar.spark.job.place import find_place
 from magnetar.spark.job.session import Say
 from magnetar.spark.job.wave import Candidate, Readiness, Wave, WaveLimit, plan_waves
 
@@ -44,7 +44,7 @@ def migration_plan(
     say: Say,
 ) -> list[Wave]:
     """Write `topic` and `wave` as Parquet and `plan.html`; return the waves."""
-    place = find_place(spark, output)
+    place = find_folder(spark, output)
     with open_admin(cluster.admin_url, cluster.access) as admin:
         topics = list_regular(admin, namespaces)
     say(f"{len(topics):,} regular topics to ask about")

@@ -186,15 +186,15 @@ def _make_task(
     first: int | None,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reading = Reading(first)
+        scan = RowScan(first)
         for batch in batches:
-            yield from reading.take(batch)
-        yield from reading.finish()
+            yield from scan.take(batch)
+        yield from scan.finish()
 
     return run
 
 
-class Reading:
+class RowScan:
     """Goes through the sorted rows of a task, line after line."""
 
     def __init__(self, first: int | None) -> None:

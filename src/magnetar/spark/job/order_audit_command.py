@@ -14,6 +14,7 @@ from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 from magnetar.spark.access import access_of, open_admin
 from magnetar.spark.job.audit import FaultKind
+from magnetar.spark.job.folder import find_folder
 from magnetar.spark.job.order_audit import (
     Counter,
     Findings,
@@ -21,7 +22,6 @@ from magnetar.spark.job.order_audit import (
     order_audit,
     parse_counter,
 )
-from magnetar.spark.job.place import find_place
 from magnetar.spark.job.session import Say
 
 EXIT_FOUND = 1
@@ -29,14 +29,14 @@ EXIT_FOUND = 1
 
 def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) -> int:
     counter = parse_counter(options["counter"])
-    output = None if options.get("output") is None else find_place(spark, options["output"])
+    output = None if options.get("output") is None else find_folder(spark, options["output"])
     expected = options.get("expected")
     found, examples = order_audit(
         read_topic(spark, options, counter),
         counter,
         load_generations(options),
         first=options.get("first"),
-        expected=None if expected is None else spark.read.parquet(find_place(spark, expected).uri),
+        expected=None if expected is None else spark.read.parquet(find_folder(spark, expected).uri),
         shown=options["show"],
         output=None if output is None else output.child("fault"),
     )

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from magnetar import ConfigurationError
+from magnetar.spark.job.folder import Folder
 from magnetar.spark.job.order_audit import find_generations
-from magnetar.spark.job.place import Place
 
 FORMAT: Final = 1
 DATA: Final = "data"
@@ -29,7 +29,7 @@ _END: Final = "9223372036854775807:9223372036854775807"
 class Table:
     """One folder: `data/segment=N/*.parquet`, and `manifest.json`."""
 
-    def __init__(self, spark: SparkSession, place: Place, topic: str) -> None:
+    def __init__(self, spark: SparkSession, place: Folder, topic: str) -> None:
         self._spark = spark
         self.place = place
         self.topic = topic

@@ -14,6 +14,7 @@ from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
 from magnetar.spark.access import access_of, open_admin
 from magnetar.spark.job.failure import explain
+from magnetar.spark.job.folder import Folder, find_folder
 from magnetar.spark.job.lake import (
     Growth,
     Partition,
@@ -22,7 +23,6 @@ from magnetar.spark.job.lake import (
     find_version,
     grow,
 )
-from magnetar.spark.job.place import Place, find_place
 from magnetar.spark.job.session import Say
 from magnetar.spark.job.table import (
     Table,
@@ -41,7 +41,7 @@ Read: TypeAlias = Callable[[str], DataFrame]
 
 
 def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) -> int:
-    place = find_place(spark, options["output"])
+    place = find_folder(spark, options["output"])
     if options["format"] == "delta":
         return grow_table(spark, options, place, say, tell)
 
@@ -90,7 +90,7 @@ def table(
     record: Mapping[str, Any],
     read: Read,
     topic: str,
-    place: Place,
+    place: Folder,
     *,
     say: Say,
 ) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def table(
 
 
 def grow_table(
-    spark: SparkSession, options: Mapping[str, Any], place: Place, say: Say, tell: Say
+    spark: SparkSession, options: Mapping[str, Any], place: Folder, say: Say, tell: Say
 ) -> int:
     """A Delta table with all messages there are, or that come while it runs."""
     deadline = None if options.get("for") is None else time.monotonic() + options["for"]

@@ -17,8 +17,8 @@ from pyspark.sql.types import BinaryType
 
 from magnetar import ConfigurationError
 from magnetar.spark.access import access_of
+from magnetar.spark.job.folder import Folder, find_folder
 from magnetar.spark.job.lake import find_version
-from magnetar.spark.job.place import Place, find_place
 from magnetar.spark.job.session import Say
 from magnetar.spark.job.table import DATA, MANIFEST
 
@@ -28,7 +28,7 @@ _NEEDED: Final = ("key", "value", "segment", "message_id", "publish_time")
 
 
 def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) -> int:
-    place = find_place(spark, options["table"])
+    place = find_folder(spark, options["table"])
     table, version = open_table(spark, place)
     tasks = options["tasks"]
     chosen = choose(table, options.get("since"), options.get("until"))
@@ -53,7 +53,7 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
     return 0
 
 
-def open_table(spark: SparkSession, place: Place) -> tuple[DataFrame, str]:
+def open_table(spark: SparkSession, place: Folder) -> tuple[DataFrame, str]:
     """A table as it is now, and what tells this state from others."""
     if place.has("_delta_log"):
         version = find_version(spark, place)
@@ -66,7 +66,7 @@ def open_table(spark: SparkSession, place: Place) -> tuple[DataFrame, str]:
     return _check(table, place), hashlib.sha256(manifest.encode()).hexdigest()[:12]
 
 
-def _check(table: DataFrame, place: Place) -> DataFrame:
+def _check(table: DataFrame, place: Folder) -> DataFrame:
     missing = [name for name in _NEEDED if name not in table.columns]
     if missing:
         raise ConfigurationError(f"{place.uri} has no column {', '.join(missing)}")

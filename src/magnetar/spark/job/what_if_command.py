@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from magnetar import ConfigurationError
 from magnetar.model.autoscale import AutoScalePolicy, Rates
+from magnetar.spark.job.folder import find_folder
 from magnetar.spark.job.grid import DEFAULT_GRID, parse_grid, parse_policy, plan_policies
 from magnetar.spark.job.history import read_samples
-from magnetar.spark.job.place import find_place
 from magnetar.spark.job.session import Say
 from magnetar.spark.job.what_if import (
     HOUR_MS,
@@ -47,7 +47,7 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
         options.get("tick"),
         options.get("flap") or HOUR_MS,
     )
-    output = find_place(spark, options["output"])
+    output = find_folder(spark, options["output"])
     result = output.child("result")
     verdicts = what_if(spark, options["history"], result, question, say=say)
     chosen = recommend(verdicts, price)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from magnetar.model.autoscale import FIELDS, AutoScalePolicy
 from magnetar.spark.job.chart import COLOURS, Curve, Point, draw_curves, draw_points
+from magnetar.spark.job.folder import Folder
 from magnetar.spark.job.grid import format_policy
 from magnetar.spark.job.page import (
     format_code,
@@ -16,7 +17,6 @@ from magnetar.spark.job.page import (
     format_paragraph,
     format_table,
 )
-from magnetar.spark.job.place import Place
 from magnetar.spark.job.what_if import Price, Timeline, Verdict
 
 _ROWS_MAX: Final = 200
@@ -57,7 +57,7 @@ def format_verdict(verdict: Verdict, price: Price) -> dict[str, Any]:
 
 
 def write_report(
-    output: Place, verdicts: Sequence[Verdict], chosen: Verdict, timeline: Timeline, price: Price
+    output: Folder, verdicts: Sequence[Verdict], chosen: Verdict, timeline: Timeline, price: Price
 ) -> Mapping[str, str]:
     """Where things are, by what they are."""
     base = verdicts[0]

@@ -87,7 +87,7 @@ class Administrator:
         self._history.add(Operated(f"{what} {plan.name} at {broker.name}", outcome))
 
     async def configure(self, plan: TopicPlan, broker: SimulatedBroker) -> None:
-        """Set a policy to a value that does nothing but can be told from all others."""
+        """Set a policy to a value that does nothing but differs from all others."""
         self._values += 1
         value = _HARMLESS + self._values
         is_of_topic = self._random.random() < 0.5

@@ -148,7 +148,7 @@ class Chaos:
             return
         self._history.add(Fault(f"{victim.name} loses the metadata"))
         store.disconnect()
-        # What it does not hear of meanwhile is what it must learn when it is back.
+        # What it does not see meanwhile is what it must learn when it is back.
         if self._random.random() < 0.5:
             await self._administrator.configure(
                 self._random.choice(self._plan.topics), self._broker()

@@ -79,7 +79,7 @@ def find_lost(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
 
 
 def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
-    """Nothing comes again after its acknowledgement was confirmed, but for what was on its way
+    """Nothing is redelivered after its acknowledgement was confirmed, but for what was on its way
     then, which a parted network or a pause holds up. Nothing is stored twice unless something
     broke; with deduplication, not even then. As long as nothing broke and the layout stayed,
     nothing comes twice that was not asked for again.

@@ -48,7 +48,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The consumer has the broker's word that the message will not come again."""
+    """The consumer has the broker's word that the message will not be redelivered."""
 
     topic: str
     subscription: str
@@ -59,7 +59,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A negative acknowledgement: the message is to come again."""
+    """A negative acknowledgement: the message is to be redelivered."""
 
     topic: str
     subscription: str
@@ -68,7 +68,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """A subscription is set back: what it has acknowledged until that is done comes again."""
+    """A subscription is set back: what it has acknowledged until that is done is redelivered."""
 
     topic: str
     subscription: str

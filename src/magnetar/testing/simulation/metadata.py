@@ -1,8 +1,8 @@
 """A metadata server with sessions, as simulated processes reach it over the network.
 
 The server is a tree in memory. A session has one stream of answers and changes, in order: the
-changes that a client's own write made come before its answer. A client that the server does not
-hear of for the length of a session loses it, with its ephemeral records.
+changes that a client's own write made come before its answer. A client that does not
+reach the server for the length of a session loses it, with its ephemeral records.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class MetadataServer:
         return self._numbers[prefix]
 
     def expire_later(self, store: SimulatedStore, session: int, length: float = 1.0) -> None:
-        """Unless the client is heard of within the length of a session, or some more."""
+        """Unless the client reports within the length of a session, or some more."""
         context = contextvars.Context()
         after_s = self.session_s * length
         self._loop.call_later(after_s, self._expire, store, session, context=context)
@@ -96,7 +96,7 @@ class SimulatedStore:
         self._watchers = Watchers()
         self.session = self._tree.open_session()
         self.is_heard = True
-        """Whether the server hears of the client."""
+        """Whether the client reaches the server."""
         self.is_expired = False
         """Whether the server has ended the session."""
         self.has_session = True
@@ -157,7 +157,7 @@ class SimulatedStore:
         self._loop.call_soon(self._watchers.tell_session, event, context=self._context)
 
     def on_changes(self, changes: Iterable[Change]) -> None:
-        """The tree has changed: the session hears of it in order."""
+        """The tree has changed: the session is notified of it in order."""
         if self.is_heard:
             self._arrive(self._watchers.tell, list(changes))
 

@@ -92,7 +92,7 @@ class Network:
                 each.reset()
 
     def on_killed(self, process: Process, *, silently: bool) -> None:
-        """The peers of a killed process hear a reset; those of one without power hear nothing."""
+        """The peers of a killed process get a reset; those of one without power get nothing."""
         self._listeners = {
             address: listener
             for address, listener in self._listeners.items()

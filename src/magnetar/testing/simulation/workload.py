@@ -45,7 +45,7 @@ class Traffic:
     outweighs a negative acknowledgement of another delivery.
     """
     refused: set[tuple[str, str, str]] = field(default_factory=set)
-    """By message id, not received since: they are to come again."""
+    """By message id, not received since: they are to be redelivered."""
 
     def missing(self, topic: str, subscription: str) -> int:
         has = self.received.get((topic, subscription), set())

@@ -135,7 +135,7 @@ def test_a_change_that_somebody_else_began_is_carried_out() -> None:
         intent = plan_split(first.layout, SegmentId(0), now_ms=pair.clock.now_ms())
         await pair.second.scalable.records.update(TOPIC, lambda record: begin(record, intent))
         await until(lambda: len(first.layout.active) == 2)
-        assert first.is_settled
+        assert first.is_idle
 
     run_pair(body)
 

@@ -53,7 +53,7 @@ def test_no_update_is_lost_in_the_metadata_store() -> None:
             found = await service.policies.get(TOPIC)
             assert found is not None
             assert found.messageTTLInSeconds == 2 * TRIES
-        await first.policies.in_force.settle()
+        await first.policies.in_force.catch_up()
         assert first.policies.in_force.get(TOPIC).message_ttl_s == 2 * TRIES
 
     asyncio.run(body())

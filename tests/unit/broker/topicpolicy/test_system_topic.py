@@ -192,13 +192,13 @@ def test_a_deleted_log_takes_the_policies_along(tmp_path: Path) -> None:
     async def body(shop: Shop) -> None:
         topic = await shop.service.catalog.load_topic(TOPIC, create=True)
         await shop.set(messageTTLInSeconds=1)
-        await shop.service.policies.in_force.settle()
+        await shop.service.policies.in_force.catch_up()
         assert topic.policy.message_ttl_s == 1
         await shop.service.catalog.delete_topic(EVENTS, force=True)
         await eventually(lambda: topic.policy.message_ttl_s == 0)
         assert await shop.ttl() is None
         await shop.set(messageTTLInSeconds=2)
-        await shop.service.policies.in_force.settle()
+        await shop.service.policies.in_force.catch_up()
         assert topic.policy.message_ttl_s == 2
 
     run(body, tmp_path)

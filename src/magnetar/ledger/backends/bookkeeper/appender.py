@@ -133,7 +133,7 @@ class Appender:
                 f"an entry of {too_large} bytes; bookies take at most {largest}"
             )
             self._is_stopped = True
-            asyncio.get_running_loop().call_soon(self.settle)
+            asyncio.get_running_loop().call_soon(self.advance)
             return run.first
         self._send(run, run.first, range(len(self._bookies)))
         return run.first
@@ -196,7 +196,7 @@ class Appender:
         if self._quorum.is_owing(member, self._next - 1):
             self._lose(member, reason)
 
-    def settle(self) -> None:
+    def advance(self) -> None:
         if self._is_changing or self.error is not None:
             return
         moved = self._quorum.confirm(self._next - 1)
@@ -286,7 +286,7 @@ class Appender:
         if not is_viable(size, self._write_quorum, self._ack_quorum, self._lost):
             reasons = "; ".join(f"{self._bookies[m]}: {why}" for m, why in self._lost.items())
             self.fail(NotEnoughBookies(f"no bookie can take the place of those lost: {reasons}"))
-        self.settle()
+        self.advance()
 
     def _choose(self) -> dict[int, str]:
         registry, policy = self._around.registry, self._around.policy

@@ -45,7 +45,7 @@ class AddSink(Protocol):
     def on_lost(self, member: int, reason: str) -> None:
         """The connection ended, and with it every answer that is outstanding."""
 
-    def settle(self) -> None:
+    def advance(self) -> None:
         """All answers that came together were given."""
 
 
@@ -332,7 +332,7 @@ class BookieClient(asyncio.Protocol):
         except ProtocolViolation as violation:
             self.abort(violation.sentence)
         for sink in touched:
-            sink.settle()
+            sink.advance()
 
     def _answer(self, reply: Reply) -> None:
         entry = reply.entry

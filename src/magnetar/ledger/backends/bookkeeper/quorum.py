@@ -108,7 +108,7 @@ def is_covered(
     )
 
 
-class Finding(Enum):
+class Presence(Enum):
     """What is known of an entry that may have been written."""
 
     PRESENT = "present"
@@ -119,7 +119,7 @@ class Finding(Enum):
 
 def judge_entry(
     answers: Mapping[int, int | None], members: Sequence[int], ack_quorum: int
-) -> Finding:
+) -> Presence:
     """What the answers of fenced members mean: a code, None for one that failed or lied.
 
     An entry on a single bookie may have been acknowledged, so it is kept. It was not when so many
@@ -128,7 +128,7 @@ def judge_entry(
     """
     codes = [answers[each] for each in members if each in answers]
     if Code.OK in codes:
-        return Finding.PRESENT
+        return Presence.PRESENT
     if sum(code in MISSING for code in codes) > len(members) - ack_quorum:
-        return Finding.ABSENT
-    return Finding.OPEN if len(codes) < len(members) else Finding.UNDECIDED
+        return Presence.ABSENT
+    return Presence.OPEN if len(codes) < len(members) else Presence.UNDECIDED

@@ -37,7 +37,7 @@ from magnetar.ledger.backends.bookkeeper.client import BookieClient, Surrounding
 from magnetar.ledger.backends.bookkeeper.entry import Entry, EntryCodec
 from magnetar.ledger.backends.bookkeeper.frame import MISSING, Code, Flag
 from magnetar.ledger.backends.bookkeeper.quorum import (
-    Finding,
+    Presence,
     is_covered,
     judge_entry,
     members_of,
@@ -193,13 +193,13 @@ class LedgerRecovery:
             except (BookieUnavailable, LedgerCorrupt):
                 answers[member] = None
 
-        def judge() -> Finding:
+        def judge() -> Presence:
             return judge_entry(answers, members, metadata.ack_quorum)
 
         await self._around.ask_until(
-            lambda: judge() is not Finding.OPEN, [ask(each) for each in members]
+            lambda: judge() is not Presence.OPEN, [ask(each) for each in members]
         )
-        if judge() is Finding.UNDECIDED:
+        if judge() is Presence.UNDECIDED:
             silent = [segment.bookies[each] for each in members if answers.get(each) is None]
             raise BookieUnavailable(
                 f"ledger {self._ledger} cannot be recovered: entry {entry} may be on bookies that"

@@ -166,12 +166,12 @@ class Replay:
 
     def _index(self, ledger: FileLedger, record: Record, extent: int) -> None:
         ledger.add_run(record.number, record.entry_count, extent, record.offset, record.size)
-        self.usage.hold(extent, record.size)
+        self.usage.occupy(extent, record.size)
 
     def _skip(self, ledger: FileLedger, end: int, place: str, extent: int) -> None:
         """Nothing was found of the entries before `end` that have no place yet."""
         ledger.add_hole(ledger.indexed_end, end, place, extent)
-        self.usage.hold(extent, 0)
+        self.usage.occupy(extent, 0)
 
     def _lose(self, place: str) -> None:
         for ledger in self.ledgers.values():

@@ -445,7 +445,7 @@ class FileLedgerStore:
                 continue
             ledger.add_run(run.first, run.entry_count, run.extent, run.offset, run.size)
             ledger.extend(run.first + run.entry_count - 1, run.payload_bytes)
-            self._usage.hold(run.extent, run.size)
+            self._usage.occupy(run.extent, run.size)
 
     def _on_failed(self, ledgers: Iterable[int]) -> None:
         for number in ledgers:

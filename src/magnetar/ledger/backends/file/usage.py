@@ -74,7 +74,7 @@ class JournalUsage:
     def records_in(self, number: int) -> int:
         return self._extents[number].records if number in self._extents else 0
 
-    def hold(self, number: int, size: int) -> None:
+    def occupy(self, number: int, size: int) -> None:
         extent = self._extents[number]
         extent.live_runs += 1
         extent.live_bytes += size

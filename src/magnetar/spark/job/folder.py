@@ -30,15 +30,15 @@ _ATOMIC_CLOSE: Final = "fs.capability.outputstream.abortable"
 """Of object stores: a file is there when its stream is closed, and not before."""
 
 
-def find_place(
+def find_folder(
     spark: SparkSession, uri: str, *, environment: Mapping[str, str] = os.environ
-) -> Place:
+) -> Folder:
     """A path without a scheme is on this machine's disk, unless Hadoop was configured otherwise."""
     if (stated := _FILE.fullmatch(uri)) is not None:
-        return LocalPlace(stated[1], uri)
+        return LocalFolder(stated[1], uri)
     if _SCHEME.match(uri) is None and _is_disk_default(spark, environment):
-        return LocalPlace(uri, uri)
-    return HadoopPlace(spark, uri)
+        return LocalFolder(uri, uri)
+    return HadoopFolder(spark, uri)
 
 
 def _is_disk_default(spark: SparkSession, environment: Mapping[str, str]) -> bool:
@@ -48,7 +48,7 @@ def _is_disk_default(spark: SparkSession, environment: Mapping[str, str]) -> boo
     return system is None or system.startswith("file:")
 
 
-class Place(ABC):
+class Folder(ABC):
     """Names are below the folder."""
 
     def __init__(self, uri: str, given: str) -> None:
@@ -84,7 +84,7 @@ class Place(ABC):
         """Whole or not at all, in place of what is there; return where, as the folder was given."""
 
 
-class LocalPlace(Place):
+class LocalFolder(Folder):
     """A folder of this machine's disk; a relative path is meant from where the job was started."""
 
     def __init__(self, path: str, given: str) -> None:
@@ -130,7 +130,7 @@ class LocalPlace(Place):
         return self.shown(name)
 
 
-class HadoopPlace(Place):
+class HadoopFolder(Folder):
     """A folder that the driver's JVM reaches."""
 
     def __init__(self, spark: SparkSession, given: str) -> None:

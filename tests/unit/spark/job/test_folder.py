@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from magnetar import ConfigurationError
-from magnetar.spark.job.place import LocalPlace, find_place
+from magnetar.spark.job.folder import LocalFolder, find_folder
 
 SESSION: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
 """It has its settings, and nothing that is private."""
@@ -18,7 +18,7 @@ SESSION: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: defau
 @pytest.mark.parametrize("scheme", ["", "file:", "file://", "FILE:"])
 def test_a_folder_of_the_disk_needs_nothing_private_of_spark(tmp_path: Path, scheme: str) -> None:
     given = f"{scheme}{tmp_path}/a b%20/"
-    place = find_place(SESSION, given, environment={})
+    place = find_folder(SESSION, given, environment={})
     assert place.uri == f"file://{tmp_path}/a b%20"
     assert place.child("x") == f"{place.uri}/x"
     assert place.read("x") is None and not place.has("x") and place.names(".") == []
@@ -36,11 +36,11 @@ def test_a_relative_path_is_meant_from_where_the_job_was_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert find_place(SESSION, "a/../b", environment={}).uri == f"file://{tmp_path}/b"
+    assert find_folder(SESSION, "a/../b", environment={}).uri == f"file://{tmp_path}/b"
 
 
 def test_a_folder_of_the_disk_has_one_writer_at_a_time(tmp_path: Path) -> None:
-    first, second = (LocalPlace(str(tmp_path / "new"), "new") for _ in range(2))
+    first, second = (LocalFolder(str(tmp_path / "new"), "new") for _ in range(2))
     with (
         first.locked(),
         pytest.raises(ConfigurationError, match="Another job writes to"),
