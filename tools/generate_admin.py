@@ -60,6 +60,8 @@ class AdminClient:
         self.close()
 '''
 Parameter = inspect.Parameter
+ANSWERS = "magnetar.model.answer."
+"""Only type checkers need these: a command starts without them."""
 
 
 class Writer:
@@ -219,14 +221,16 @@ def render() -> str:
     sys.modules[empty.__name__] = empty
     writer = Writer()
     body = writer.write_client(importlib.import_module("magnetar.client.admin.service").AsyncAdmin)
+    answers = {each for each in writer.imports if each[0].startswith(ANSWERS)}
     imports = "".join(
         f"from {module} import {name}\n" if name else f"import {module}\n"
-        for module, name in sorted(writer.imports)
+        for module, name in sorted((writer.imports - answers) | {("typing", "TYPE_CHECKING")})
     )
-    return f"{HEAD}{imports}\n\n{body}"
+    return f"{HEAD}{imports}\nif TYPE_CHECKING:\n{spell_imports(answers)}\n\n\n{body}"
 
 
 if __name__ == "__main__":
+    from generate_operation import spell_imports
     from output import finish, tidy
 
     finish({TARGET: tidy(render(), TARGET, "I")})

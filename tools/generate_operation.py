@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
-from magnetar.operation.row import REQUIRED, Kind, Operation, Parameter, Place, Result
+from magnetar.operation.row import REQUIRED, Answer, Form, Kind, Operation, Parameter, Place, Result
 from magnetar.operation.table import all_operations
 
 ROOT = Path(__file__).parent.parent
@@ -23,8 +25,8 @@ HEAD = '''\
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from magnetar.client.admin.transport import (
     Document,
@@ -51,6 +53,9 @@ from magnetar.client.admin.value import (
     format_topic,
 )
 from magnetar.client.message_id import LATEST_ID, MessageId
+
+if TYPE_CHECKING:
+{answers}
 '''
 # How a result is made of a call: what comes before the call and what after it.
 DECODED = {
@@ -72,7 +77,6 @@ NOTES = {
 }
 EMPTY = {Result.NAMES: " or []"}
 EMPTY |= dict.fromkeys((Result.PROPERTIES, Result.GRANTS, Result.TABLE), " or {}")
-"""What stands for an answer without content."""
 SENT = {
     Kind.PROPERTIES: "dict({})",
     Kind.DOCUMENT: "dict({})",
@@ -87,7 +91,21 @@ def write_module(operations: Iterable[Operation]) -> str:
     for operation in operations:
         if operation.method and not operation.is_written and operation.noun not in INTERNAL:
             by_noun.setdefault(operation.noun, []).append(operation)
-    return HEAD + "".join(write_class(noun, rows) for noun, rows in by_noun.items())
+    results = (row.result for rows in by_noun.values() for row in rows)
+    answers = {
+        (each.kind.__module__, each.kind.__name__) for each in results if isinstance(each, Answer)
+    }
+    head = HEAD.replace("{answers}", spell_imports(answers))
+    return head + "".join(write_class(noun, rows) for noun, rows in by_noun.items())
+
+
+def spell_imports(names: Iterable[tuple[str, str]]) -> str:
+    """A line for each module; the formatter breaks those that are too long."""
+    groups = groupby(sorted(names), key=itemgetter(0))
+    lines = (
+        f"from {module} import {', '.join(name for _, name in group)}" for module, group in groups
+    )
+    return textwrap.indent("\n".join(lines), " " * 4)
 
 
 def class_name(noun: str) -> str:
@@ -111,13 +129,20 @@ def write_method(operation: Operation) -> Iterator[str]:
     call = write_call(operation)
     if result is Result.NOTHING:
         yield f"        await {call}"
-    elif result in DECODED:
+    elif isinstance(result, Result) and result in DECODED:
         before, after = DECODED[result]
         yield f"        return {before}await {call}{after}"
     else:
-        yield f"        found: {result.value} = await {call}{EMPTY.get(result, '')}"
+        yield f"        found: {result.value} = await {call}{spell_empty(result)}"
         yield "        return found"
     yield ""
+
+
+def spell_empty(result: Result | Answer) -> str:
+    """What stands for an answer without content."""
+    if isinstance(result, Answer):
+        return {Form.LIST: " or []", Form.BY_NAME: " or {}"}.get(result.form, "")
+    return EMPTY.get(result, "")
 
 
 def spell(operation: Operation) -> str:

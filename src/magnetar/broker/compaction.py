@@ -19,6 +19,7 @@ from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.ledger.run import EntryRun
 from magnetar.ledger.store import Digest, LedgerStore, LedgerWriter
+from magnetar.model.answer.log import JobStatus
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, EntryId, LedgerId, Position
 from magnetar.model.subscription import COMPACTION_CURSOR
@@ -186,7 +187,7 @@ class Compactor:
         self._ran = True
         self._task = self._host.tasks.start(self._run(), name="compaction")
 
-    def status(self) -> dict[str, str]:
+    def status(self) -> JobStatus:
         if self._task is not None and not self._task.done():
             return {"status": "RUNNING", "lastError": ""}
         if self._last_error is not None:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from magnetar.broker.nonpersistent import NonPersistentTopic
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.subscription import Subscription
-from magnetar.broker.subscription_stats import Stats, format_instant
+from magnetar.broker.subscription_stats import format_instant
 from magnetar.ledger.cursor import Cursor
+from magnetar.model.answer.log import CursorStats, LedgerStats, LogStats
 from magnetar.model.position import Position
 from magnetar.rules.dispatch.shared import Shared
 
 
-def persistent_internal_stats(topic: PersistentTopic) -> Stats:
+def persistent_internal_stats(topic: PersistentTopic) -> LogStats:
     log = topic.log
     ledgers = log.sequence.describe()
     current = ledgers[-1] if ledgers and not ledgers[-1].created_ms else None
     cursors = {name: _cursor_stats(topic, cursor) for name, cursor in log.cursors.items()}
     compacted = topic.compactor.compacted
-    stats: Stats = {
+    stats: LogStats = {
         "entriesAddedCounter": log.entries_added,
         "numberOfEntries": log.sequence.total_entries,
         "totalSize": log.sequence.total_bytes,
@@ -45,7 +45,7 @@ def persistent_internal_stats(topic: PersistentTopic) -> Stats:
     return stats
 
 
-def transient_internal_stats(topic: NonPersistentTopic) -> Stats:
+def transient_internal_stats(topic: NonPersistentTopic) -> LogStats:
     """Nothing is kept, so there is little to tell."""
     return {
         "entriesAddedCounter": topic.entries_added,
@@ -73,7 +73,7 @@ def transient_internal_stats(topic: NonPersistentTopic) -> Stats:
     }
 
 
-def _ledger(ledger_id: int, entries: int, size: int) -> dict[str, Any]:
+def _ledger(ledger_id: int, entries: int, size: int) -> LedgerStats:
     return {
         "ledgerId": ledger_id,
         "entries": entries,
@@ -83,7 +83,7 @@ def _ledger(ledger_id: int, entries: int, size: int) -> dict[str, Any]:
     }
 
 
-def _cursor_stats(topic: PersistentTopic, cursor: Cursor) -> Stats:
+def _cursor_stats(topic: PersistentTopic, cursor: Cursor) -> CursorStats:
     subscription = topic.subscriptions.get(cursor.name)
     is_active = subscription is not None and bool(subscription.consumers)
     is_waiting = is_active and not topic.log.reader.is_readable(cursor.read_position)

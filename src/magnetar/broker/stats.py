@@ -13,7 +13,6 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import Producer
 from magnetar.broker.subscription import Subscription
 from magnetar.broker.subscription_stats import (
-    Stats,
     backlog_bytes,
     earliest_publish_ms,
     format_instant,
@@ -21,6 +20,13 @@ from magnetar.broker.subscription_stats import (
     transient_subscription_stats,
 )
 from magnetar.broker.topic import Topic
+from magnetar.model.answer.log import LogStats
+from magnetar.model.answer.topic import (
+    CompactionStats,
+    PublisherStats,
+    SubscriptionStats,
+    TopicStats,
+)
 
 
 def topic_stats(
@@ -32,7 +38,7 @@ def topic_stats(
     exclude_publishers: bool = False,
     exclude_consumers: bool = False,
     lag: bool = False,
-) -> Stats:
+) -> TopicStats:
     """`lag` adds how many messages are not acknowledged. `precise_backlog` makes no difference: a
     cursor always knows how many entries are left. A topic that keeps nothing has no backlog, so the
     options about it change nothing there.
@@ -51,7 +57,7 @@ def topic_stats(
     )
 
 
-async def count_stats(topic: PersistentTopic | NonPersistentTopic, **options: bool) -> Stats:
+async def count_stats(topic: PersistentTopic | NonPersistentTopic, **options: bool) -> TopicStats:
     """The same with the lag of each subscription, which may take a read."""
     if isinstance(topic, PersistentTopic):
         for each in list(topic.subscriptions.values()):
@@ -59,7 +65,7 @@ async def count_stats(topic: PersistentTopic | NonPersistentTopic, **options: bo
     return topic_stats(topic, lag=True, **options)
 
 
-def topic_internal_stats(topic: PersistentTopic | NonPersistentTopic) -> Stats:
+def topic_internal_stats(topic: PersistentTopic | NonPersistentTopic) -> LogStats:
     if isinstance(topic, NonPersistentTopic):
         return transient_internal_stats(topic)
     return persistent_internal_stats(topic)
@@ -73,7 +79,7 @@ def _persistent_stats(
     exclude_publishers: bool,
     exclude_consumers: bool,
     lag: bool,
-) -> Stats:
+) -> TopicStats:
     live, entries = list(topic.subscriptions.values()), topic.log.entries_added
     messages_per_entry = round(topic.rate_in.count / entries) if entries else 1
     subscriptions = {
@@ -113,7 +119,7 @@ def _persistent_stats(
 
 def _transient_stats(
     topic: NonPersistentTopic, *, exclude_publishers: bool, exclude_consumers: bool
-) -> Stats:
+) -> TopicStats:
     subscriptions = {
         each.name: transient_subscription_stats(each, exclude_consumers=exclude_consumers)
         for each in topic.subscriptions.values()
@@ -134,8 +140,8 @@ def largest_backlog_bytes(topic: PersistentTopic) -> int:
 
 
 def _common_stats(
-    topic: Topic, subscriptions: dict[str, Stats], *, exclude_publishers: bool
-) -> Stats:
+    topic: Topic, subscriptions: dict[str, SubscriptionStats], *, exclude_publishers: bool
+) -> TopicStats:
     subscription_stats = subscriptions.values()
     return {
         "msgRateIn": topic.rate_in.count_per_s,
@@ -180,7 +186,7 @@ def _common_stats(
     }
 
 
-def _publisher(producer: Producer) -> Stats:
+def _publisher(producer: Producer) -> PublisherStats:
     return {
         "accessMode": producer.access_mode.label,
         "msgRateIn": producer.rate.count_per_s,
@@ -197,7 +203,7 @@ def _publisher(producer: Producer) -> Stats:
     }
 
 
-def _compaction_stats(compactor: Compactor | None) -> Stats:
+def _compaction_stats(compactor: Compactor | None) -> CompactionStats:
     return {
         "lastCompactionRemovedEventCount": 0 if compactor is None else compactor.removed_count,
         "lastCompactionSucceedTimestamp": 0 if compactor is None else compactor.succeeded_ms,
@@ -206,7 +212,7 @@ def _compaction_stats(compactor: Compactor | None) -> Stats:
     }
 
 
-def _add_oldest(stats: Stats, topic: PersistentTopic, live: list[Subscription]) -> None:
+def _add_oldest(stats: TopicStats, topic: PersistentTopic, live: list[Subscription]) -> None:
     """The age of the oldest message a durable subscription has left, as noted last."""
     noted = [
         (each.oldest[1], each.name)

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.lag import Lag
 from magnetar.broker.nonpersistent import TransientSubscription
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import ProtocolViolation
+from magnetar.model.answer.topic import ConsumerStats, SubscriptionStats
 from magnetar.model.position import LATEST
 from magnetar.rules.dispatch.keyshared import KeyShared
 from magnetar.rules.dispatch.shared import Shared
 from magnetar.runtime.rate import Rate
 from magnetar.wire.entry import publish_time_of
 
-Stats: TypeAlias = dict[str, Any]
-
 _NO_TYPE: Final = "None"
 _UNKNOWN_TIME: Final = -1
-# What this broker has no number for: entry filters, limits counted by kind, hashes drained.
-_UNCOUNTED: Final[Mapping[str, int]] = {
-    "filterProcessedMsgCount": 0,
-    "filterAcceptedMsgCount": 0,
-    "filterRejectedMsgCount": 0,
-    "filterRescheduledMsgCount": 0,
-    "dispatchThrottledMsgEventsBySubscriptionLimit": 0,
-    "dispatchThrottledBytesEventsBySubscriptionLimit": 0,
-    "dispatchThrottledMsgEventsByTopicLimit": 0,
-    "dispatchThrottledBytesEventsByTopicLimit": 0,
-    "dispatchThrottledMsgEventsByBrokerLimit": 0,
-    "dispatchThrottledBytesEventsByBrokerLimit": 0,
-}
 
 
 def format_instant(time_ms: int) -> str:
@@ -51,7 +37,7 @@ def subscription_stats(
     earliest_time: bool,
     exclude_consumers: bool,
     lag: Lag | None,
-) -> Stats:
+) -> SubscriptionStats:
     """A subscription of a persistent topic; `messages_per_entry` counts what was published to it
     since it was loaded. The lag is a number of our own, beside the backlog in entries.
     """
@@ -103,7 +89,7 @@ def subscription_stats(
 
 def transient_subscription_stats(
     subscription: TransientSubscription, *, exclude_consumers: bool
-) -> Stats:
+) -> SubscriptionStats:
     """A subscription of a topic that keeps nothing: no backlog, no cursor."""
     stats = _common_stats(subscription.rate, subscription.consumers)
     consumers = [_consumer_stats(each, 1) for each in subscription.consumers]
@@ -139,7 +125,7 @@ def earliest_publish_ms(subscription: Subscription) -> int:
     return _UNKNOWN_TIME if subscription.oldest is None else subscription.oldest[1]
 
 
-def _common_stats(rate: Rate, consumers: Iterable[Consumer]) -> Stats:
+def _common_stats(rate: Rate, consumers: Iterable[Consumer]) -> SubscriptionStats:
     """What every subscription has; a persistent one sets some of it to more than nothing."""
     attached = list(consumers)
     return {
@@ -179,13 +165,23 @@ def _common_stats(rate: Rate, consumers: Iterable[Consumer]) -> Stats:
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
         "delayedMessageIndexSizeInBytes": 0,
         "subscriptionProperties": {},
-        **_UNCOUNTED,
+        # What this broker has no number for: entry filters, limits counted by kind.
+        "filterProcessedMsgCount": 0,
+        "filterAcceptedMsgCount": 0,
+        "filterRejectedMsgCount": 0,
+        "filterRescheduledMsgCount": 0,
+        "dispatchThrottledMsgEventsBySubscriptionLimit": 0,
+        "dispatchThrottledBytesEventsBySubscriptionLimit": 0,
+        "dispatchThrottledMsgEventsByTopicLimit": 0,
+        "dispatchThrottledBytesEventsByTopicLimit": 0,
+        "dispatchThrottledMsgEventsByBrokerLimit": 0,
+        "dispatchThrottledBytesEventsByBrokerLimit": 0,
         "durable": False,
         "replicated": False,
     }
 
 
-def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> Stats:
+def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> ConsumerStats:
     member = consumer.member
     held = len(member.pending)
     held_per_entry = round(member.unacked / held if held else messages_per_entry)
@@ -221,7 +217,9 @@ def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> Stats:
     }
 
 
-def _add_slots(stats: Stats, consumers: Sequence[Stats], machine: KeyShared[Consumer]) -> None:
+def _add_slots(
+    stats: SubscriptionStats, consumers: Sequence[ConsumerStats], machine: KeyShared[Consumer]
+) -> None:
     """Who owns which hash ranges, and which hashes drain before they change hands."""
     stats["keySharedMode"] = "STICKY" if machine.is_sticky else "AUTO_SPLIT"
     stats["allowOutOfOrderDelivery"] = not machine.keeps_order

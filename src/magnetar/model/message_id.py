@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from magnetar.errors import BadRequest
+from magnetar.model.answer.log import MessageIdAnswer
 from magnetar.model.policy import Int32, Int64
 from magnetar.model.position import EARLIEST, LATEST, Position
 
@@ -49,7 +48,7 @@ def parse_position(body: MessageId | str | None) -> MessageId:
 
 def describe_position(
     position: Position, *, partition_index: int = -1, batch_index: int = -1
-) -> dict[str, Any]:
+) -> MessageIdAnswer:
     return {
         "ledgerId": position.ledger_id,
         "entryId": position.entry_id,

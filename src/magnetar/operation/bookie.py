@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.broker import BookieNames
 from magnetar.model.permission import SUPER_USER
-from magnetar.operation.row import REQUIRED, Kind, Result, Table, Verb, body, local, path, query
+from magnetar.operation.row import (
+    REQUIRED,
+    Answer,
+    Kind,
+    Result,
+    Table,
+    Verb,
+    body,
+    local,
+    path,
+    query,
+)
 
 TABLE: Final = Table("bookies", "/admin/v2/bookies")
 _ONE: Final = TABLE.below(
@@ -17,7 +29,7 @@ TABLE.add(
     "GET /all",
     SUPER_USER,
     "All bookies of the cluster, also those that are away.",
-    result=Result.DOCUMENT,
+    result=Answer(BookieNames),
     cli=Verb("list-bookies", "list the bookies"),
 )
 TABLE.add(

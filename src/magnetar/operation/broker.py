@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.broker import LedgerFiles, LedgerRecords, LoadReport, MetricSums
 from magnetar.model.permission import AUTHENTICATED, SUPER_USER
 from magnetar.operation.row import (
     TEXT_PLAIN,
+    Answer,
+    Form,
     Kind,
     Result,
     Table,
@@ -62,7 +65,7 @@ TABLE.add(
     "GET /ledger-files",
     SUPER_USER,
     "The directory of the ledgers, for readers on the same machine.",
-    result=Result.DOCUMENT,
+    result=Answer(LedgerFiles),
 )
 TABLE.add(
     "ledger_records",
@@ -71,7 +74,7 @@ TABLE.add(
     "The records of ledgers and bookies, for readers that reach the bookies themselves.\n\n"
     "They are answered in base64, by their paths in the metadata store.",
     body("query", Kind.DOCUMENT),
-    result=Result.DOCUMENT,
+    result=Answer(LedgerRecords),
     status=200,
 )
 TABLE.add(
@@ -192,7 +195,7 @@ STATS_TABLE.add(
     SUPER_USER,
     "Sums over the topics of each namespace.",
     _INDENT,
-    result=Result.ANY,
+    result=Answer(MetricSums, Form.LIST),
     cli=Verb("monitoring-metrics", "metrics", group="broker-stats"),
 )
 STATS_TABLE.add(
@@ -200,6 +203,6 @@ STATS_TABLE.add(
     "GET /load-report",
     SUPER_USER,
     "What the broker carries.",
-    result=Result.ANY,
+    result=Answer(LoadReport),
     cli=Verb("load-report", "load of the broker", group="broker-stats"),
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.broker import ReadHold
 from magnetar.model.permission import AUTHENTICATED, NAMESPACE_CONSUME
-from magnetar.operation.row import NAMESPACE, Kind, Result, Table, body, path
+from magnetar.operation.row import NAMESPACE, Answer, Form, Kind, Result, Table, body, path
 
 TABLE: Final = Table("reads", "/admin/v2/reads")
 _HOLD: Final = path("hold", "name of the hold")
@@ -50,7 +51,7 @@ _HOLDS.add(
     "GET",
     NAMESPACE_CONSUME,
     "The holds on topics of a namespace: their topics, and how many entries each keeps.",
-    result=Result.TABLE,
+    result=Answer(ReadHold, Form.BY_NAME),
 )
 _HOLDS.add(
     "release_hold",

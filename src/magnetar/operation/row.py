@@ -93,6 +93,27 @@ class Result(Enum):
     ANY = "Any"
 
 
+class Form(Enum):
+    """How many documents an operation answers, as the admin client annotates it."""
+
+    ONE = "{}"
+    MAYBE = "{} | None"
+    LIST = "Sequence[{}]"
+    BY_NAME = "dict[str, {}]"
+
+
+class Answer(NamedTuple):
+    """A document whose keys are known, or several of them."""
+
+    kind: type
+    """One of `model/answer`."""
+    form: Form = Form.ONE
+
+    @property
+    def value(self) -> str:
+        return self.form.value.format(self.kind.__name__)
+
+
 Default: TypeAlias = str | int | bool | None
 
 
@@ -259,7 +280,7 @@ class Operation(NamedTuple):
     need: Need | None = None
     """What it takes of the caller; None for what is not served here."""
     parameters: tuple[Parameter, ...] = ()
-    result: Result = Result.NOTHING
+    result: Result | Answer = Result.NOTHING
     verbs: tuple[Verb, ...] = ()
     status: int = 0
     """Reads answer 200 and writes 204, unless a row says otherwise."""
@@ -337,7 +358,7 @@ class Table:
         need: Need,
         doc: str,
         *parameters: Parameter,
-        result: Result = Result.NOTHING,
+        result: Result | Answer = Result.NOTHING,
         cli: Verb | tuple[Verb, ...] = (),
         status: int = 0,
         for_owner: bool | None = None,
@@ -380,7 +401,7 @@ class Table:
         doc: str,
         *parameters: Parameter,
         call: str = "",
-        result: Result = Result.NOTHING,
+        result: Result | Answer = Result.NOTHING,
         cli: Verb | tuple[Verb, ...] = (),
     ) -> None:
         """What has no route of its own, or one that only other brokers have."""

@@ -8,6 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.log import LogStats
+from magnetar.model.answer.scalable import (
+    LayoutChange,
+    MeasuredLoad,
+    MigrationCheck,
+    ScalableExplanation,
+    ScalableTopicStats,
+    ScaleDecisionAnswer,
+    SegmentAnswer,
+    SegmentTopicStats,
+)
 from magnetar.model.name import TopicDomain
 from magnetar.model.permission import (
     NAMESPACE_ADMIN,
@@ -22,6 +33,8 @@ from magnetar.operation.row import (
     FORCE,
     NAMESPACE,
     REQUIRED,
+    Answer,
+    Form,
     Kind,
     Parameter,
     Reader,
@@ -140,7 +153,7 @@ TABLE.add(
     "GET /stats",
     TOPIC_READ,
     "What the topic does: segments with rates, subscriptions with backlog and consumers.",
-    result=Result.DOCUMENT,
+    result=Answer(ScalableTopicStats),
     cli=Verb("stats", "show what a topic does: segments, rates, subscriptions, backlog"),
 )
 TABLE.add(
@@ -148,7 +161,7 @@ TABLE.add(
     "GET /segments",
     TOPIC_READ,
     "Every segment with its rates and the backlog of each subscription, by id.",
-    result=Result.TABLE,
+    result=Answer(SegmentAnswer, Form.BY_NAME),
     cli=Verb("segments", "list the segments with rates and backlog"),
 )
 _ONE_SEGMENT.add(
@@ -156,7 +169,7 @@ _ONE_SEGMENT.add(
     "GET",
     TOPIC_READ,
     "One segment, with all that a regular topic's stats tell.",
-    result=Result.DOCUMENT,
+    result=Answer(SegmentTopicStats),
     cli=Verb("segment-stats", "show what one segment does"),
 )
 _ONE_SEGMENT.add(
@@ -164,7 +177,7 @@ _ONE_SEGMENT.add(
     "GET /internalStats",
     TOPIC_READ,
     "The log behind one segment: ledgers and cursors.",
-    result=Result.DOCUMENT,
+    result=Answer(LogStats),
 )
 _ONE_SEGMENT.add(
     "last_sequence_id",
@@ -190,7 +203,7 @@ TABLE.add(
     "GET /load",
     TOPIC_READ,
     "What each active segment carries.",
-    result=Result.TABLE,
+    result=Answer(MeasuredLoad, Form.BY_NAME),
     cli=Verb("load", "show what each active segment carries"),
 )
 TABLE.add(
@@ -198,7 +211,7 @@ TABLE.add(
     "GET /history",
     TOPIC_READ,
     "The latest changes of the layout, oldest first.",
-    result=Result.DOCUMENTS,
+    result=Answer(LayoutChange, Form.LIST),
     cli=Verb("history", "list the latest changes of the layout"),
 )
 TABLE.add(
@@ -206,7 +219,7 @@ TABLE.add(
     "GET /explain",
     TOPIC_READ,
     "Why the topic splits, merges or stays; for each subscription, what waits for what.",
-    result=Result.DOCUMENT,
+    result=Answer(ScalableExplanation),
     cli=Verb(
         "explain",
         "say why a topic does or does not split or merge, and which consumers wait for what",
@@ -217,7 +230,7 @@ TABLE.add(
     "GET /decisions",
     TOPIC_READ,
     "What the topic decided about scaling itself, lately; oldest first.",
-    result=Result.DOCUMENTS,
+    result=Answer(ScaleDecisionAnswer, Form.LIST),
     cli=Verb("decisions", "list what a topic decided about scaling itself, lately"),
 )
 
@@ -372,6 +385,6 @@ MIGRATION_TABLE.add(
     TOPIC_PRODUCE,
     "What making a regular topic scalable would do, and what is in its way.",
     _SEGMENTS,
-    result=Result.DOCUMENT,
+    result=Answer(MigrationCheck),
     cli=Verb("migration-check", "say what migrating would do and what is in the way"),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.log import BacklogAnalysis
+from magnetar.model.answer.scalable import GroupAnswer
 from magnetar.model.permission import TOPIC_CONSUME
 from magnetar.operation.row import (
     BYTES,
@@ -11,6 +13,8 @@ from magnetar.operation.row import (
     FORCE,
     ISOLATION,
     SUBSCRIPTION,
+    Answer,
+    Form,
     Kind,
     Parameter,
     Reader,
@@ -31,7 +35,7 @@ TABLE.add(
     "GET /subscriptions",
     TOPIC_CONSUME,
     "Subscriptions with kind and backlog, by name.",
-    result=Result.TABLE,
+    result=Answer(GroupAnswer, Form.BY_NAME),
     cli=Verb("subscriptions", "list the subscriptions of a topic"),
 )
 _ONE.add(
@@ -39,7 +43,7 @@ _ONE.add(
     "GET",
     TOPIC_CONSUME,
     "One subscription: kind, backlog of each segment, what its consumers read and wait for.",
-    result=Result.DOCUMENT,
+    result=Answer(GroupAnswer),
     cli=Verb(
         "get-subscription", "show a subscription: its backlog by segment, its consumers, what waits"
     ),
@@ -113,6 +117,6 @@ TABLE.add(
     SEGMENT,
     SUBSCRIPTION,
     query("entries_max", Kind.NUMBER),
-    result=Result.DOCUMENT,
+    result=Answer(BacklogAnalysis),
     status=200,
 )

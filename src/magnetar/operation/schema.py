@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.schema import SchemaAnswer, SchemaCompatibility, SchemaMetadata
 from magnetar.model.permission import TOPIC_ADMIN, TOPIC_PRODUCE, TOPIC_READ
 from magnetar.operation.row import (
     FORCE,
     REQUIRED,
     TOPIC,
+    Answer,
     Kind,
     Result,
     Table,
@@ -41,7 +43,7 @@ TABLE.add(
     "The topic's latest schema, or one of its versions.",
     path("version", "an older version", "-v", "--version", kind=Kind.NUMBER, default=None),
     local("all_version", Kind.FLAG).asked("all versions", "-a", "--all-version"),
-    result=Result.DOCUMENT,
+    result=Answer(SchemaAnswer),
     also=("/schema/{version}",),
     cli=Verb("get", "show the schema of a topic"),
 )
@@ -82,7 +84,7 @@ TABLE.add(
     _PAYLOAD,
     *_FIELDS,
     _FILE,
-    result=Result.DOCUMENT,
+    result=Answer(SchemaCompatibility),
     cli=Verb("compatibility", "ask whether a schema would be accepted"),
     status=200,
 )
@@ -101,6 +103,6 @@ TABLE.add(
     "GET /metadata",
     TOPIC_READ,
     "Where the versions of the topic's schema are stored.",
-    result=Result.DOCUMENT,
+    result=Answer(SchemaMetadata),
     cli=Verb("metadata", "show how the schema is stored"),
 )

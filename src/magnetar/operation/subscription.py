@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.log import BacklogAnalysis
 from magnetar.model.permission import TOPIC_CONSUME
 from magnetar.operation.row import (
     BYTES,
@@ -13,6 +14,7 @@ from magnetar.operation.row import (
     REQUIRED,
     SUBSCRIPTION,
     TOPIC,
+    Answer,
     Kind,
     Place,
     Reader,
@@ -200,7 +202,7 @@ ONE.add(
     "POST /analyzeBacklog",
     TOPIC_CONSUME,
     "Count a subscription's backlog entry by entry.",
-    result=Result.DOCUMENT,
+    result=Answer(BacklogAnalysis),
     cli=_verbs("analyze-backlog", "count what waits, entry by entry"),
     status=200,
 )

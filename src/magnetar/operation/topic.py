@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.log import LogStats, PartitionedLogStats
+from magnetar.model.answer.topic import PartitionedTopicStats, TopicStats
 from magnetar.model.name import TopicDomain
 from magnetar.model.permission import NAMESPACE_ADMIN, NAMESPACE_READ, TOPIC_ADMIN, TOPIC_READ
 from magnetar.operation.row import (
@@ -17,6 +19,7 @@ from magnetar.operation.row import (
     NDJSON,
     REQUIRED,
     TOPIC,
+    Answer,
     Kind,
     Result,
     Table,
@@ -220,7 +223,7 @@ TABLE.add(
     TOPIC_READ,
     "Stats of a topic without partitions, or of one partition.",
     *_STATS,
-    result=Result.DOCUMENT,
+    result=Answer(TopicStats),
     cli=Verb("stats", "show what a topic does"),
 )
 TABLE.add(
@@ -232,7 +235,7 @@ TABLE.add(
     ._replace(absent=True)
     .asked("also partition by partition", "--per-partition"),
     *_STATS,
-    result=Result.DOCUMENT,
+    result=Answer(PartitionedTopicStats),
     cli=Verb("partitioned-stats", "show what a topic with partitions does"),
 )
 TABLE.add(
@@ -243,7 +246,7 @@ TABLE.add(
     flag("metadata")
     .asked("with the ledgers' metadata", "-m", "--metadata")
     ._replace(is_ignored=True),
-    result=Result.DOCUMENT,
+    result=Answer(LogStats),
     cli=Verb("stats-internal", "show the ledgers and cursors of a topic"),
 )
 TABLE.add(
@@ -251,7 +254,7 @@ TABLE.add(
     "GET /partitioned-internalStats",
     TOPIC_READ,
     "The logs behind all partitions.",
-    result=Result.DOCUMENT,
+    result=Answer(PartitionedLogStats),
     cli=Verb("partitioned-stats-internal", "show the ledgers and cursors of every partition"),
 )
 TABLE.add(

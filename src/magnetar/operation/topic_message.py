@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.log import JobStatus
 from magnetar.model.permission import TOPIC_ADMIN, TOPIC_CONSUME
 from magnetar.operation.row import (
     BYTES,
     REQUIRED,
     TOPIC,
+    Answer,
     Kind,
     Reader,
     Result,
@@ -118,7 +120,7 @@ TABLE.add(
     "GET /compaction",
     TOPIC_ADMIN,
     "How the last compaction went.",
-    result=Result.DOCUMENT,
+    result=Answer(JobStatus),
     cli=Verb("compaction-status", "show how the last compaction went"),
 )
 TABLE.add(
@@ -142,7 +144,7 @@ TABLE.add(
     "GET /offload",
     TOPIC_ADMIN,
     "How the last offload went.",
-    result=Result.DOCUMENT,
+    result=Answer(JobStatus),
     cli=Verb("offload-status", "show how the last move went"),
 )
 TABLE.add(

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.transaction import (
+    BufferLog,
+    BufferStats,
+    CoordinatorLog,
+    CoordinatorOwner,
+    PendingAckLog,
+    PendingAckStats,
+    PendingAckSums,
+    PositionState,
+    TransactionAnswer,
+    WrittenStats,
+)
 from magnetar.model.name import TopicDomain
 from magnetar.model.permission import AUTHENTICATED, SUPER_USER
 from magnetar.operation.row import (
     SUBSCRIPTION,
     TOPIC,
+    Answer,
+    Form,
     Kind,
     Reader,
     Result,
@@ -54,7 +68,7 @@ TABLE.add(
     "GET /coordinators",
     AUTHENTICATED,
     "The coordinators of the cluster, and where each runs.",
-    result=Result.DOCUMENTS,
+    result=Answer(CoordinatorOwner, Form.LIST),
     cli=Verb("coordinators-list", "list the coordinators"),
 )
 TABLE.add(
@@ -73,7 +87,7 @@ TABLE.add(
     "The journal of a coordinator.",
     _COORDINATOR,
     _METADATA,
-    result=Result.DOCUMENT,
+    result=Answer(CoordinatorLog),
     cli=Verb("coordinator-internal-stats", "show the journal of a coordinator"),
 )
 TABLE.add(
@@ -83,7 +97,7 @@ TABLE.add(
     "A transaction with its topics and subscriptions.",
     _MOST,
     _LEAST,
-    result=Result.DOCUMENT,
+    result=Answer(TransactionAnswer),
     cli=Verb("transaction-metadata", "show a transaction with all its parts"),
 )
 TABLE.add(
@@ -95,7 +109,7 @@ TABLE.add(
         reader=Reader.DURATION_MS
     ),
     _ONE_COORDINATOR,
-    result=Result.TABLE,
+    result=Answer(TransactionAnswer, Form.BY_NAME),
     cli=Verb("slow-transactions", "list transactions that are open for long"),
 )
 TABLE.add(
@@ -122,7 +136,7 @@ _TOPIC_TABLE.add(
     "What a topic hides of transactions.",
     _LOW_WATER_MARKS,
     flag("segment_stats"),
-    result=Result.DOCUMENT,
+    result=Answer(BufferStats),
     cli=Verb("transaction-buffer-stats", "show the transactions that write to a topic"),
 )
 _TOPIC_TABLE.add(
@@ -131,7 +145,7 @@ _TOPIC_TABLE.add(
     AUTHENTICATED,
     "The journal in which a topic keeps what it knows of transactions.",
     _METADATA,
-    result=Result.DOCUMENT,
+    result=Answer(BufferLog),
     cli=Verb("buffer-snapshot-internal-stats", "show the journal of a topic's transactions"),
 )
 _TOPIC_TABLE.add(
@@ -141,7 +155,7 @@ _TOPIC_TABLE.add(
     "What one transaction has written to a topic.",
     _MOST,
     _LEAST,
-    result=Result.DOCUMENT,
+    result=Answer(WrittenStats),
     cli=Verb("transaction-in-buffer-stats", "show what a transaction has written to a topic"),
 )
 _TOPIC_TABLE.add(
@@ -152,7 +166,7 @@ _TOPIC_TABLE.add(
     SUBSCRIPTION,
     _MOST,
     _LEAST,
-    result=Result.DOCUMENT,
+    result=Answer(PendingAckStats),
     cli=Verb("transaction-in-pending-ack-stats", "show what a transaction acknowledges"),
 )
 _TOPIC_TABLE.add(
@@ -162,7 +176,7 @@ _TOPIC_TABLE.add(
     "What transactions acknowledge on a subscription.",
     SUBSCRIPTION,
     _LOW_WATER_MARKS,
-    result=Result.DOCUMENT,
+    result=Answer(PendingAckSums),
     cli=Verb("pending-ack-stats", "show what transactions acknowledge on a subscription"),
 )
 _TOPIC_TABLE.add(
@@ -172,7 +186,7 @@ _TOPIC_TABLE.add(
     "The journal that keeps what transactions acknowledge on a subscription.",
     SUBSCRIPTION,
     _METADATA,
-    result=Result.DOCUMENT,
+    result=Answer(PendingAckLog),
     cli=Verb("pending-ack-internal-stats", "show the journal of acknowledgements"),
 )
 _TOPIC_TABLE.add(
@@ -184,7 +198,7 @@ _TOPIC_TABLE.add(
     path("ledger_id", "id of the ledger", "-l", "--ledger-id", kind=Kind.NUMBER),
     path("entry_id", "id of the entry", "-e", "--entry-id", kind=Kind.NUMBER),
     query("batch_index", Kind.NUMBER).asked("of a message in a batch", "-b", "--batch-index"),
-    result=Result.DOCUMENT,
+    result=Answer(PositionState),
     cli=Verb("position-stats-in-pending-ack", "show whether a transaction holds an entry"),
 )
 TABLE.rows.extend(_TOPIC_TABLE.rows)

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from magnetar.model.answer.scalable import BacklogOutlook, LockedOutClient, MigrationCheck
 from magnetar.model.migration import Backlog, ClassicClient, Preparation, Rehearsal
 from magnetar.wire.field import decode_object, number_in, objects_in
 from magnetar.wire.segment_record import format_ref, parse_ref
@@ -28,7 +27,7 @@ def decode_preparation(data: bytes) -> Preparation:
     return Preparation(children, number_in(value, "startedAtMs"))
 
 
-def format_rehearsal(rehearsal: Rehearsal) -> dict[str, Any]:
+def format_rehearsal(rehearsal: Rehearsal) -> MigrationCheck:
     """As REST answers."""
     return {
         "topic": rehearsal.topic.full,
@@ -47,9 +46,9 @@ def format_rehearsal(rehearsal: Rehearsal) -> dict[str, Any]:
     }
 
 
-def _format_backlog(backlog: Backlog) -> dict[str, float]:
+def _format_backlog(backlog: Backlog) -> BacklogOutlook:
     """Without an estimate when there is no reader."""
-    value: dict[str, float] = {
+    value: BacklogOutlook = {
         "msgBacklog": backlog.entries,
         "backlogSize": backlog.size_bytes,
         "msgRateOut": round(backlog.rate_out_per_s, 3),
@@ -59,8 +58,8 @@ def _format_backlog(backlog: Backlog) -> dict[str, float]:
     return value
 
 
-def _format_client(client: ClassicClient) -> dict[str, str]:
-    value = {
+def _format_client(client: ClassicClient) -> LockedOutClient:
+    value: LockedOutClient = {
         "type": client.kind.value,
         "name": client.name,
         "topic": client.topic,

@@ -27,6 +27,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from magnetar.errors import InvalidLayout, PreconditionFailed, RecordUnreadable
+from magnetar.model.answer.scalable import LayoutChange, LoadAnswer
 from magnetar.model.layout import Layout, Links
 from magnetar.model.scalable import (
     ChangeKind,
@@ -130,7 +131,7 @@ def _format_topic(record: ScalableTopicMetadata, links: dict[Links, int] | None)
     if record.intent is not None:
         value["magnetarIntent"] = _format_intent(record.intent)
     if record.history:
-        value["magnetarHistory"] = [_format_event(event) for event in record.history]
+        value["magnetarHistory"] = [format_event(event) for event in record.history]
     if record.scale_hold is not None:
         hold = record.scale_hold
         value["magnetarScaleHold"] = {"segments": hold.segments, "untilMs": hold.until_ms}
@@ -218,7 +219,7 @@ def decode_consumer(data: bytes) -> ConsumerRecord:
     )
 
 
-def format_load(load: SegmentLoad) -> dict[str, float]:
+def format_load(load: SegmentLoad) -> LoadAnswer:
     return {
         "msgRateIn": load.rate_in_per_s,
         "bytesRateIn": load.bytes_in_per_s,
@@ -312,7 +313,7 @@ def _parse_intent(value: Json) -> Intent:
             )
 
 
-def _format_event(event: LayoutEvent) -> dict[str, Any]:
+def format_event(event: LayoutEvent) -> LayoutChange:
     return {
         "epoch": event.epoch,
         "kind": event.kind.value,

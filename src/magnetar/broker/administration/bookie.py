@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.resource import Resources
 from magnetar.errors import NotFound, PreconditionFailed
 from magnetar.ledger.store import LedgerStore
+from magnetar.model.answer.broker import BookieNames
 from magnetar.model.bookie import (
     BookieInfo,
     BookieRacks,
@@ -16,7 +17,7 @@ from magnetar.model.bookie import (
 
 
 @carries_out("bookies.list")
-async def list_bookies(ledgers: LedgerStore) -> Document:
+async def list_bookies(ledgers: LedgerStore) -> BookieNames:
     list_all = ledgers.list_bookies
     if list_all is None:
         raise NotFound(

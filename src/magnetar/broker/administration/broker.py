@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Struct
@@ -25,6 +25,8 @@ from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
 from magnetar.ledger.store import CopiesRecords, LedgerStore
 from magnetar.metadata.store import MetadataStore
+from magnetar.model.answer.broker import LedgerFiles, LedgerRecords, LoadReport, MetricSums
+from magnetar.model.answer.topic import TopicStats
 from magnetar.model.bookie import LEDGERS
 from magnetar.model.document import decode_json
 from magnetar.model.position import LedgerId
@@ -67,7 +69,7 @@ async def get_leader(owner: Owner, store: MetadataStore) -> Mapping[str, str]:
 
 
 @carries_out("brokers.ledger_files")
-async def get_ledger_files(ledgers: LedgerStore) -> Document:
+async def get_ledger_files(ledgers: LedgerStore) -> LedgerFiles:
     """Readers on the same machine find the same directory, by its numbers, or it is another one."""
     directory = ledgers.directory
     if directory is None:
@@ -84,7 +86,7 @@ class LedgerQuery(Struct, frozen=True):
 @carries_out("brokers.ledger_records")
 async def get_ledger_records(
     ledgers: LedgerStore, config: Configuration, query: LedgerQuery
-) -> Document:
+) -> LedgerRecords:
     """A copy of what a reader needs to find entries at bookies; those that are gone are missing."""
     if not isinstance(ledgers, CopiesRecords):
         raise NotFound("The ledgers of this broker are not on bookies")
@@ -195,8 +197,10 @@ async def check_backlog_quota(upkeep: Upkeep) -> None:
 
 
 @carries_out("brokers.topic_stats")
-async def get_topic_stats(owners: BundleOwners) -> Document:
-    stats: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+async def get_topic_stats(
+    owners: BundleOwners,
+) -> Mapping[str, dict[str, dict[str, dict[str, TopicStats]]]]:
+    stats: dict[str, dict[str, dict[str, dict[str, TopicStats]]]] = {}
     for topic, bundle in await _loaded(owners):
         domains = stats.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
         domains.setdefault(topic.name.domain.value, {})[topic.name.full] = topic_stats(topic)
@@ -215,7 +219,7 @@ async def _loaded(owners: BundleOwners) -> Sequence[tuple[AnyTopic, str]]:
 
 
 @carries_out("brokers.metrics")
-async def get_metrics(catalog: TopicCatalog) -> Sequence[Document]:
+async def get_metrics(catalog: TopicCatalog) -> Sequence[MetricSums]:
     sums: dict[str, dict[str, float]] = {}
     for topic in list(catalog.topics.values()):
         samples = dict(topic_samples(topic_stats(topic)))
@@ -226,8 +230,8 @@ async def get_metrics(catalog: TopicCatalog) -> Sequence[Document]:
 
 
 @carries_out("brokers.load_report")
-async def get_load_report(owners: LoadOwners) -> Document:
-    totals: list[dict[str, float]] = [each["metrics"] for each in await get_metrics(owners.catalog)]
+async def get_load_report(owners: LoadOwners) -> LoadReport:
+    totals = [each["metrics"] for each in await get_metrics(owners.catalog)]
 
     def total(name: str) -> float:
         return sum(each[name] for each in totals)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from magnetar.broker.administration.port import LogOwners
-from magnetar.broker.administration.registry import Document
 from magnetar.errors import TopicNotFound
 from magnetar.metadata.store import Stat
+from magnetar.model.answer.log import StoredCursor, StoredLog, StoredPosition
 from magnetar.model.name import TopicName, decode_local
 from magnetar.model.position import Position
 from magnetar.model.stored_log import Offload
 from magnetar.wire.storage import decode_cursor, decode_log
 
 
-async def describe_log(owners: LogOwners, topic: TopicName) -> Document:
+async def describe_log(owners: LogOwners, topic: TopicName) -> StoredLog:
     store, path = owners.store, await owners.tree.path_of(topic)
     record = await store.get(path) if topic.is_persistent else None
     if record is None:
         raise TopicNotFound(f"Topic {topic} not found")
     log = decode_log(record.value)
-    described: dict[str, Any] = {
-        **_describe_stat(record.stat),
+    described: StoredLog = {
+        "version": record.stat.version,
+        "creationDate": format_time(record.stat.created_ms),
+        "modificationDate": format_time(record.stat.modified_ms),
         "ledgers": [
             {
                 "ledgerId": ledger.ledger_id,
@@ -46,26 +46,20 @@ async def describe_log(owners: LogOwners, topic: TopicName) -> Document:
     return described
 
 
-def _describe_cursor(value: bytes, stat: Stat) -> Document:
+def _describe_cursor(value: bytes, stat: Stat) -> StoredCursor:
     cursor = decode_cursor(value)
     return {
-        **_describe_stat(stat),
+        "version": stat.version,
+        "creationDate": format_time(stat.created_ms),
+        "modificationDate": format_time(stat.modified_ms),
         "cursorsLedgerId": cursor.ledger_id,
         "markDelete": _describe_position(cursor.mark_delete),
         "properties": dict(cursor.properties),
     }
 
 
-def _describe_position(position: Position) -> Mapping[str, int]:
+def _describe_position(position: Position) -> StoredPosition:
     return {"ledgerId": position.ledger_id, "entryId": position.entry_id}
-
-
-def _describe_stat(stat: Stat) -> dict[str, Any]:
-    return {
-        "version": stat.version,
-        "creationDate": format_time(stat.created_ms),
-        "modificationDate": format_time(stat.modified_ms),
-    }
 
 
 def format_time(time_ms: int) -> str:

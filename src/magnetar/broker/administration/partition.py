@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, cast
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from magnetar.broker.administration.port import TopicOwners, TopicSettings, TopicTraces
 from magnetar.broker.administration.record import load_policies
-from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic import (
     StatsOptions,
     check_namespace,
@@ -37,6 +37,8 @@ from magnetar.errors import (
     Unprocessable,
 )
 from magnetar.metadata.store import MetadataStore
+from magnetar.model.answer.log import MessageIdAnswer, PartitionedLogStats
+from magnetar.model.answer.topic import PartitionedTopicStats
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 from magnetar.model.policy import Int32
 from magnetar.model.tenancy import PartitionedTopicMetadata
@@ -220,7 +222,7 @@ async def get_partitioned_stats(
     topic: TopicName,
     per_partition: bool,
     options: StatsOptions,
-) -> Document:
+) -> PartitionedTopicStats:
     metadata = await _require(
         owners.resources, topic, TopicNotFound(f"Partitioned Topic {topic} not found")
     )
@@ -229,26 +231,27 @@ async def get_partitioned_stats(
         raise NotFound("Internal topics have not been generated yet")
     each = {name.full: await parts.at(name).stats(options._asdict()) for name in names}
     merged = merge_topic_stats(list(each.values()))
-    return {**merged, "metadata": metadata, "partitions": each if per_partition else {}}
+    known = {"metadata": metadata, "partitions": each if per_partition else {}}
+    return cast(PartitionedTopicStats, merged | known)
 
 
 @carries_out("topics.partitioned_internal_stats")
 async def get_partitioned_internal_stats(
     owners: TopicOwners, parts: TopicParts, topic: TopicName
-) -> Document:
+) -> PartitionedLogStats:
     metadata = await _require(
         owners.resources, topic, TopicNotFound(f"Partitioned Topic {topic} not found")
     )
     names = await existing_parts(owners, topic)
     each = {name.full: await parts.at(name).internal_stats() for name in names}
-    return {"metadata": metadata, "partitions": each}
+    return {"metadata": to_builtins(metadata), "partitions": each}
 
 
 # Acting
 @carries_out("topics.terminate_partitioned")
 async def terminate_partitioned(
     owners: TopicOwners, parts: TopicParts, topic: TopicName
-) -> Document:
+) -> Mapping[str, MessageIdAnswer]:
     check_persistent(topic)
     refusal = MethodNotAllowed(
         "Termination of a non-partitioned topic is not allowed using"

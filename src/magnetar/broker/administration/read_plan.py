@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Collection, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -22,12 +22,13 @@ from magnetar.broker.administration.read_topic import (
     find_layouts,
     key_of,
 )
-from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.administration.topic_part import find_topic_parts
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.errors import BadRequest, NotFound, ServiceNotReady, TopicNotFound
+from magnetar.model.answer.broker import ReadHold
 from magnetar.model.caller import Caller
 from magnetar.model.name import (
     NamespaceName,
@@ -324,8 +325,8 @@ async def _adopt(scalable: ScalableService, topic: TopicName, hold: str) -> None
 @carries_out("reads.holds")
 async def list_holds(
     owners: QueryOwners, namespace: NamespaceName, caller: Caller
-) -> dict[str, Document]:
-    found: dict[str, dict[str, Any]] = {}
+) -> dict[str, ReadHold]:
+    found: dict[str, ReadHold] = {}
     for layout in await find_layouts(owners, ReadQuery(namespace=str(namespace)), caller):
         for part in layout.parts:
             for name, backlog in (await _holds_of(owners, part.name)).items():

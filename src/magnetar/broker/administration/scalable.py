@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NewType
+from typing import Final, NewType
 
 from msgspec import structs
 
@@ -28,6 +28,7 @@ from magnetar.errors import (
     TopicMigrated,
     TopicNotFound,
 )
+from magnetar.model.answer.scalable import GroupAnswer, LayoutChange, MigrationCheck, ScaleValue
 from magnetar.model.autoscale import (
     FIELDS,
     AutoScaleOverride,
@@ -44,7 +45,7 @@ from magnetar.model.scalable import ScalableTopicMetadata, SubscriptionKind
 from magnetar.model.segment import RING, SegmentId
 from magnetar.runtime.configuration import Configuration
 from magnetar.wire.migration import format_rehearsal
-from magnetar.wire.scalable import format_topic_record
+from magnetar.wire.scalable import format_event, format_topic_record
 
 Known = NewType("Known", str)
 """The name of a subscription that the scalable topic has."""
@@ -118,9 +119,8 @@ async def get_metadata(record: ScalableTopicMetadata) -> Document:
 
 
 @carries_out("scalable_topics.history")
-async def get_history(record: ScalableTopicMetadata) -> Sequence[Document]:
-    events: Sequence[Document] = format_topic_record(record).get("magnetarHistory", [])
-    return events
+async def get_history(record: ScalableTopicMetadata) -> Sequence[LayoutChange]:
+    return [format_event(event) for event in record.history]
 
 
 @carries_out("scalable_topics.properties")
@@ -179,13 +179,13 @@ async def prune(controller: Controller) -> Sequence[SegmentId]:
 
 # Subscriptions
 @carries_out("scalable_topics.subscriptions")
-async def list_subscriptions(controller: Controller) -> Document:
+async def list_subscriptions(controller: Controller) -> Mapping[str, GroupAnswer]:
     names = sorted(controller.subscriptions.registry.records)
     return {name: await describe_subscription(controller, name) for name in names}
 
 
 @carries_out("scalable_topics.subscription")
-async def get_subscription(controller: Controller, subscription: Known) -> Document:
+async def get_subscription(controller: Controller, subscription: Known) -> GroupAnswer:
     return await describe_subscription(controller, subscription)
 
 
@@ -225,13 +225,13 @@ async def expire(seconds: Age, controller: Controller, subscription: Known) -> N
     await controller.subscriptions.expire(subscription, seconds)
 
 
-async def describe_subscription(controller: Controller, name: str) -> dict[str, Any]:
+async def describe_subscription(controller: Controller, name: str) -> GroupAnswer:
     """Its kind, how far it is segment by segment, what its consumers read and wait for.
 
     A group of CHECKPOINT consumers keeps its place itself: it has no record and no backlog.
     """
     coordinator = controller.groups.coordinators.get(name)
-    described: dict[str, Any] = {} if coordinator is None else coordinator.stats()
+    described: GroupAnswer = {} if coordinator is None else coordinator.stats()
     registry = controller.subscriptions.registry
     record = registry.records.get(name)
     if record is not None:
@@ -292,7 +292,7 @@ async def remove_scaling_of_topic(scalable: ScalableService, topic: TopicName) -
     await scalable.records.update(topic, lambda present: replace(present, auto_scale_policy=None))
 
 
-async def describe_auto_scale(scalable: ScalableService, topic: TopicName) -> Document:
+async def describe_auto_scale(scalable: ScalableService, topic: TopicName) -> dict[str, ScaleValue]:
     """Every value that is in force, and where it was set."""
     record = await scalable.records.require(topic)
     policies = scalable.scale_policies
@@ -316,7 +316,7 @@ async def migrate(
 @carries_out("scalable_topics.migration_check")
 async def check_migration(
     scalable: ScalableService, topic: TopicName, segments: int | None
-) -> Document:
+) -> MigrationCheck:
     _check_regular_name(topic)
     return format_rehearsal(await scalable.migrations.rehearse(topic, segments=segments))
 

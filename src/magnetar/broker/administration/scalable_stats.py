@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from magnetar.broker.administration.port import PeerOwners
-from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.administration.registry import carries_out, finds
 from magnetar.broker.administration.scalable import describe_auto_scale, describe_subscription
 from magnetar.broker.administration.subscription import count_backlog, find_subscription, peek
 from magnetar.broker.administration.topic import find_topic
@@ -19,6 +19,17 @@ from magnetar.broker.scalable.segment import Segments, SegmentStats, together
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.stats import topic_internal_stats, topic_stats
 from magnetar.errors import NotFound, PreconditionFailed, ServiceNotReady
+from magnetar.model.answer.log import BacklogAnalysis, LogStats
+from magnetar.model.answer.scalable import (
+    MeasuredLoad,
+    ReportedLoad,
+    ScalableExplanation,
+    ScalableTopicStats,
+    ScaleDecisionAnswer,
+    SegmentAnswer,
+    SegmentTopicStats,
+)
+from magnetar.model.answer.topic import TopicStats
 from magnetar.model.layout import Layout
 from magnetar.model.migration import READER_INFIX
 from magnetar.model.name import TopicName
@@ -32,11 +43,12 @@ _DURABLE_STEPS: Final = 1000
 
 
 @carries_out("scalable_topics.stats")
-async def get_stats(scalable: ScalableService, controller: Controller) -> Document:
+async def get_stats(scalable: ScalableService, controller: Controller) -> ScalableTopicStats:
     topic, layout = controller.topic, controller.layout
     segments, seen = layout.segments, await _load_stats(controller.segments, layout)
     known = controller.subscriptions.registry.records
-    stats: dict[str, Any] = {
+    decisions = controller.scaler.describe()
+    stats: ScalableTopicStats = {
         "epoch": layout.epoch,
         "totalSegments": len(layout.segments),
         "activeSegments": len(layout.active),
@@ -49,6 +61,10 @@ async def get_stats(scalable: ScalableService, controller: Controller) -> Docume
             }
             for name in sorted(known.keys() | controller.groups.coordinators.keys())
         },
+        "autoScale": {
+            "policy": await describe_auto_scale(scalable, topic),
+            "lastDecision": decisions[-1] if decisions else None,
+        },
     }
     if controller.state.record.intent is not None:
         stats["change"] = describe(controller.state.record.intent)
@@ -56,16 +72,11 @@ async def get_stats(scalable: ScalableService, controller: Controller) -> Docume
         reported = await _reported(scalable, topic, segment)
         if reported is not None:
             stats["segments"][str(segment.id)]["reportedLoad"] = reported
-    decisions = controller.scaler.describe()
-    stats["autoScale"] = {
-        "policy": await describe_auto_scale(scalable, topic),
-        "lastDecision": decisions[-1] if decisions else None,
-    }
     return stats
 
 
 @carries_out("scalable_topics.segments")
-async def get_segments(controller: Controller) -> Document:
+async def get_segments(controller: Controller) -> dict[str, SegmentAnswer]:
     layout, topic = controller.layout, controller.topic
     seen = await _load_stats(controller.segments, layout)
     segments = {str(each.id): _describe(topic, each, seen[each.id]) for each in layout.segments}
@@ -86,13 +97,13 @@ async def get_segments(controller: Controller) -> Document:
 @carries_out("scalable_topics.load")
 async def get_load(
     scalable: ScalableService, topic: TopicName, record: ScalableTopicMetadata
-) -> Document:
+) -> dict[str, MeasuredLoad]:
     """What each active segment carries now, and what was last reported of it."""
-    loads: dict[str, Any] = {}
+    loads: dict[str, MeasuredLoad] = {}
     segments = scalable.segments_of(topic)
     for segment in record.layout.active:
         measured = (await segments.stats(segment.ref)).load
-        load = loads[str(segment.id)] = dict[str, Any](format_load(measured))
+        load = loads[str(segment.id)] = cast(MeasuredLoad, format_load(measured))
         reported = await _reported(scalable, topic, segment)
         if reported is not None:
             load["reported"] = reported
@@ -100,7 +111,7 @@ async def get_load(
 
 
 @carries_out("scalable_topics.explain")
-async def explain(controller: Controller) -> Document:
+async def explain(controller: Controller) -> ScalableExplanation:
     coordinators = sorted(controller.groups.coordinators.items())
     return {
         "scaling": await controller.scaler.explain(),
@@ -109,7 +120,7 @@ async def explain(controller: Controller) -> Document:
 
 
 @carries_out("scalable_topics.decisions")
-async def get_decisions(controller: Controller) -> Sequence[Document]:
+async def get_decisions(controller: Controller) -> Sequence[ScaleDecisionAnswer]:
     return controller.scaler.describe()
 
 
@@ -126,10 +137,10 @@ class SegmentDetail:
         assert isinstance(live, PersistentTopic), "segments keep what they are sent"
         return live
 
-    async def stats(self) -> dict[str, Any]:
+    async def stats(self) -> TopicStats:
         return topic_stats(await self._load())
 
-    async def log(self) -> dict[str, Any]:
+    async def log(self) -> LogStats:
         return topic_internal_stats(await self._load())
 
     async def last_sequence_id(self, producer: str) -> int:
@@ -145,9 +156,9 @@ class SegmentDetail:
     async def peek(self, subscription: str, place: int) -> SeenEntry:
         return await peek(self._owners, self._name, subscription, place)
 
-    async def analyze(self, subscription: str, entries_max: int | None = None) -> dict[str, Any]:
+    async def analyze(self, subscription: str, entries_max: int | None = None) -> BacklogAnalysis:
         found = await find_subscription(self._owners, self._name, subscription)
-        return dict(await count_backlog(found, entries_max=entries_max))
+        return await count_backlog(found, entries_max=entries_max)
 
 
 SegmentDetails: TypeAlias = OwnerPort[SegmentDetail]
@@ -166,14 +177,14 @@ async def find_segment(scalable: ScalableService, topic: TopicName, segment: Seg
 @carries_out("scalable_topics.segment_stats")
 async def get_segment_stats(
     scalable: ScalableService, details: SegmentDetails, topic: TopicName, segment: Segment
-) -> Document:
+) -> SegmentTopicStats:
     seen = await scalable.segments_of(topic).stats(segment.ref)
     stats = await details.at(segment.name_in(topic)).stats()
-    return {**_describe(topic, segment, seen), **stats}
+    return cast(SegmentTopicStats, {**_describe(topic, segment, seen), **stats})
 
 
 @carries_out("scalable_topics.segment_internal_stats")
-async def get_segment_log(details: SegmentDetails, topic: TopicName, segment: Segment) -> Document:
+async def get_segment_log(details: SegmentDetails, topic: TopicName, segment: Segment) -> LogStats:
     return await details.at(segment.name_in(topic)).log()
 
 
@@ -220,7 +231,7 @@ async def analyze_backlog(
     segment: Segment,
     subscription: str,
     entries_max: int | None,
-) -> Document:
+) -> BacklogAnalysis:
     return await details.at(segment.name_in(topic)).analyze(subscription, entries_max)
 
 
@@ -230,15 +241,18 @@ async def _load_stats(segments: Segments, layout: Layout) -> dict[SegmentId, Seg
     return {each.id: stats for each, stats in zip(layout.segments, found, strict=True)}
 
 
-def _describe(topic: TopicName, segment: Segment, seen: SegmentStats) -> dict[str, Any]:
+def _describe(topic: TopicName, segment: Segment, seen: SegmentStats) -> SegmentAnswer:
     """One without a topic holds nothing: its data was deleted, or it was never made."""
-    described = {
+    described: SegmentAnswer = {
         "name": segment.name_in(topic).full,
         "state": segment.state.value,
         "hashRange": str(segment.range),
         "parentIds": list(segment.parents),
         "childIds": list(segment.children),
-        **format_load(seen.load),
+        "msgRateIn": seen.load.rate_in_per_s,
+        "bytesRateIn": seen.load.bytes_in_per_s,
+        "msgRateOut": seen.load.rate_out_per_s,
+        "bytesRateOut": seen.load.bytes_out_per_s,
         "isLoaded": seen.is_loaded,
         "isMissing": seen.is_missing,
     }
@@ -270,6 +284,6 @@ def _count_consumers(seen: Mapping[SegmentId, SegmentStats], name: str) -> int:
 
 async def _reported(
     scalable: ScalableService, topic: TopicName, segment: Segment
-) -> Document | None:
+) -> ReportedLoad | None:
     found = await scalable.records.scaling.get_load(topic, segment.id)
     return None if found is None else {**format_load(found[0]), "atMs": found[1]}

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.errors import IncompatibleSchema, SchemaNotFound
+from magnetar.model.answer.schema import (
+    SchemaAnswer,
+    SchemaAnswers,
+    SchemaCompatibility,
+    SchemaLedger,
+    SchemaMetadata,
+    SchemaVersion,
+    StoredSchemaVersion,
+)
 from magnetar.model.name import TopicName
 from magnetar.model.schema import (
     CompatibilityStrategy,
@@ -21,7 +30,7 @@ from magnetar.runtime.clock import Clock
 @carries_out("schemas.get")
 async def get_schema(
     schemas: SchemaRegistry, topic: TopicName, version: int | None = None
-) -> Document:
+) -> SchemaAnswer:
     """The latest, unless a version is named."""
     if version is None:
         return _describe(await schemas.get_latest(topic))
@@ -29,17 +38,17 @@ async def get_schema(
 
 
 @carries_out("schemas.get_all")
-async def get_all(schemas: SchemaRegistry, topic: TopicName) -> Document:
+async def get_all(schemas: SchemaRegistry, topic: TopicName) -> SchemaAnswers:
     found = await schemas.get_all(topic)
     return {"getSchemaResponses": [_describe(each) for each in found]}
 
 
 @carries_out("schemas.metadata")
-async def get_metadata(schemas: SchemaRegistry, topic: TopicName) -> Document:
+async def get_metadata(schemas: SchemaRegistry, topic: TopicName) -> SchemaMetadata:
     ledgers = await schemas.storage.ledgers_of(topic)
     if not ledgers:
         raise SchemaNotFound("Schema not found")
-    entries = [
+    entries: list[SchemaLedger] = [
         {"ledgerId": ledger, "entryId": 0, "version": index} for index, ledger in enumerate(ledgers)
     ]
     return {"info": entries[-1], "index": entries}
@@ -52,7 +61,7 @@ async def add_schema(
     clock: Clock,
     topic: TopicName,
     payload: SchemaPayload,
-) -> Document:
+) -> StoredSchemaVersion:
     schema = payload.read(clock.now_ms())
     strategy = await _strategy(policies, topic, is_written=True)
     version = await schemas.put_if_absent(topic, schema, strategy)
@@ -60,7 +69,7 @@ async def add_schema(
 
 
 @carries_out("schemas.delete")
-async def delete_schema(schemas: SchemaRegistry, topic: TopicName, force: bool) -> Document:
+async def delete_schema(schemas: SchemaRegistry, topic: TopicName, force: bool) -> SchemaVersion:
     return {"version": await schemas.delete(topic, force=force)}
 
 
@@ -71,7 +80,7 @@ async def check_schema(
     clock: Clock,
     topic: TopicName,
     payload: SchemaPayload,
-) -> Document:
+) -> SchemaCompatibility:
     strategy = await _strategy(policies, topic)
     is_compatible = True
     try:
@@ -85,7 +94,7 @@ async def check_schema(
 @carries_out("schemas.find_version")
 async def find_version(
     schemas: SchemaRegistry, clock: Clock, topic: TopicName, payload: SchemaPayload
-) -> Document:
+) -> SchemaVersion:
     schema = payload.read(clock.now_ms())
     version = await schemas.find_version(topic, schema)
     return {"version": -1 if version is None else version}
@@ -100,7 +109,7 @@ async def _strategy(
     return policy.schema_compatibility
 
 
-def _describe(found: StoredSchema | None) -> Document:
+def _describe(found: StoredSchema | None) -> SchemaAnswer:
     if found is None:
         raise SchemaNotFound("Schema not found")
     schema = found.schema

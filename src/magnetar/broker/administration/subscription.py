@@ -7,7 +7,7 @@ from typing import Final, NewType, TypeAlias
 
 from magnetar.broker import log_search
 from magnetar.broker.administration.port import TopicOwners
-from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.administration.registry import carries_out, finds
 from magnetar.broker.administration.topic import (
     NOT_PARTITIONED,
     check_exists,
@@ -31,6 +31,7 @@ from magnetar.errors import (
     PreconditionFailed,
     SubscriptionNotFound,
 )
+from magnetar.model.answer.log import BacklogAnalysis
 from magnetar.model.message_id import MessageId, parse_position
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
@@ -252,7 +253,9 @@ async def replicated_status(everywhere: Everywhere) -> Mapping[str, bool]:
 
 
 @carries_out("subscriptions.analyze_backlog", what="Analyze backlog", partitioned=NOT_PARTITIONED)
-async def count_backlog(subscription: Subscription, *, entries_max: int | None = None) -> Document:
+async def count_backlog(
+    subscription: Subscription, *, entries_max: int | None = None
+) -> BacklogAnalysis:
     """Read the backlog, up to so many entries of it, and count; nothing filters here, so all of
     it is accepted.
     """

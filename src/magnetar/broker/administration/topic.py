@@ -31,6 +31,8 @@ from magnetar.errors import (
     PreconditionFailed,
     TopicNotFound,
 )
+from magnetar.model.answer.log import JobStatus, LogStats, MessageIdAnswer
+from magnetar.model.answer.topic import TopicStats
 from magnetar.model.limit import merge_properties
 from magnetar.model.message_id import MessageId, describe_position
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
@@ -190,12 +192,12 @@ finds(StatsOptions)(StatsOptions)
 
 
 @carries_out("topics.stats")
-async def get_stats(live: AnyTopic, options: StatsOptions) -> Document:
+async def get_stats(live: AnyTopic, options: StatsOptions) -> TopicStats:
     return await count_stats(live, **options._asdict())
 
 
 @carries_out("topics.internal_stats")
-async def get_internal_stats(live: AnyTopic) -> Document:
+async def get_internal_stats(live: AnyTopic) -> LogStats:
     return topic_internal_stats(live)
 
 
@@ -218,7 +220,7 @@ async def unload_topic(owners: TopicOwners, topic: TopicName) -> None:
 
 
 @carries_out("topics.terminate")
-async def terminate_topic(owners: TopicOwners, topic: TopicName) -> Document:
+async def terminate_topic(owners: TopicOwners, topic: TopicName) -> MessageIdAnswer:
     check_persistent(topic)
     if await owners.resources.partitioned.get(topic) is not None:
         raise MethodNotAllowed("Termination of a partitioned topic is not allowed")
@@ -235,7 +237,7 @@ async def start_compaction(parts: Parts) -> None:
 
 
 @carries_out("topics.compaction_status", what="Compaction")
-async def get_compaction(live: PersistentTopic) -> Document:
+async def get_compaction(live: PersistentTopic) -> JobStatus:
     return live.compactor.status()
 
 
@@ -245,7 +247,7 @@ async def start_offload(live: PersistentTopic, until: MessageId) -> None:
 
 
 @carries_out("topics.offload_status", what="Offload")
-async def get_offload(live: PersistentTopic) -> Document:
+async def get_offload(live: PersistentTopic) -> JobStatus:
     return {"status": "NOT_RUN", "lastError": ""}
 
 
@@ -316,7 +318,7 @@ async def get_backlog_size(live: PersistentTopic, position: MessageId) -> int:
 
 
 @carries_out("topics.last_message_id", what="GetLastMessageId")
-async def get_last_message_id(live: PersistentTopic) -> Document:
+async def get_last_message_id(live: PersistentTopic) -> MessageIdAnswer:
     position, batch_index = await log_search.last_message_id(live.log, live.buffer)
     if position == EARLIEST:
         position = live.log.sequence.last_position
@@ -325,7 +327,9 @@ async def get_last_message_id(live: PersistentTopic) -> Document:
 
 
 @carries_out("topics.message_id_at")
-async def get_message_id_at(owners: TopicOwners, topic: TopicName, timestamp_ms: int) -> Document:
+async def get_message_id_at(
+    owners: TopicOwners, topic: TopicName, timestamp_ms: int
+) -> MessageIdAnswer:
     what = "Get message ID by timestamp"
     check_stored(topic, what)
     live = await find_persistent(owners, topic, what, NOT_PARTITIONED)

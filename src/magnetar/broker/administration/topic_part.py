@@ -19,6 +19,8 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.stats import count_stats, topic_internal_stats
 from magnetar.errors import BrokerError, Conflict, NotFound, SubscriptionNotFound
+from magnetar.model.answer.log import LogStats, MessageIdAnswer
+from magnetar.model.answer.topic import TopicStats
 from magnetar.model.message_id import describe_position
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST
@@ -74,14 +76,14 @@ class TopicPart:
     async def delete(self, force: bool) -> None:
         await self._owners.catalog.delete_topic(self._topic, force=force)
 
-    async def stats(self, options: dict[str, Any]) -> dict[str, Any]:
-        return dict(await count_stats(await find_topic(self._owners, self._topic), **options))
+    async def stats(self, options: dict[str, Any]) -> TopicStats:
+        return await count_stats(await find_topic(self._owners, self._topic), **options)
 
-    async def internal_stats(self) -> dict[str, Any]:
-        return dict(topic_internal_stats(await find_topic(self._owners, self._topic)))
+    async def internal_stats(self) -> LogStats:
+        return topic_internal_stats(await find_topic(self._owners, self._topic))
 
-    async def terminate(self) -> dict[str, Any]:
-        return dict(describe_position(await (await self._load()).termination.run()))
+    async def terminate(self) -> MessageIdAnswer:
+        return describe_position(await (await self._load()).termination.run())
 
     async def list_subscriptions(self) -> dict[str, dict[str, str]]:
         """The durable ones, with their properties."""

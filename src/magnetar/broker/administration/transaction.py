@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NewType, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NewType, TypeVar
 
 from magnetar.broker.administration.port import CoordinatorOwners
 from magnetar.broker.administration.registry import Document, carries_out, finds
@@ -23,6 +23,21 @@ from magnetar.errors import (
     SubscriptionNotFound,
     TopicNotFound,
     TransactionNotFound,
+)
+from magnetar.model.answer.transaction import (
+    BufferLog,
+    BufferStats,
+    CoordinatorLog,
+    CoordinatorOwner,
+    CoordinatorStats,
+    JournalLog,
+    JournalStats,
+    PendingAckLog,
+    PendingAckStats,
+    PendingAckSums,
+    PositionState,
+    TransactionAnswer,
+    WrittenStats,
 )
 from magnetar.model.caller import Caller
 from magnetar.model.log_path import coordinator_journal, participant_journal
@@ -70,24 +85,30 @@ class CoordinatorView:
         self._owners = owners
         self._find = owners.transactions.coordinator
 
-    async def stats(self, number: int) -> dict[str, Any]:
-        return dict((await self._find(number)).stats())
+    async def stats(self, number: int) -> CoordinatorStats:
+        return (await self._find(number)).stats()
 
-    async def internal_stats(self, number: int, metadata: bool) -> dict[str, Any]:
+    async def internal_stats(self, number: int, metadata: bool) -> CoordinatorLog:
         live = await self._find(number)
         name = coordinator_journal(number)
         return {"transactionLogStats": _journal_stats(name, live.journal, with_ledgers=metadata)}
 
-    async def metadata(self, id_: TransactionId) -> dict[str, Any]:
+    async def metadata(self, id_: TransactionId) -> TransactionAnswer:
         live = await self._find(id_.most)
         ended = live.state.ended.get(id_.least)
         if ended is None:
             return _describe(self._owners.catalog, live.state.find(id_))
         status = Status.COMMITTED if ended.is_commit else Status.ABORTED
-        found = {"txnId": str(id_), "status": status.value, "endedAt": ended.at_ms}
-        return found | ({"cause": ended.cause} if ended.cause else {})
+        found: TransactionAnswer = {
+            "txnId": str(id_),
+            "status": status.value,
+            "endedAt": ended.at_ms,
+        }
+        if ended.cause:
+            found["cause"] = ended.cause
+        return found
 
-    async def slow(self, number: int, timeout_ms: int) -> dict[str, dict[str, Any]]:
+    async def slow(self, number: int, timeout_ms: int) -> dict[str, TransactionAnswer]:
         """Transactions that have been open for so long, by their ids."""
         limit_ms = self._owners.clock.now_ms() - timeout_ms
         live = await self._find(number)
@@ -136,7 +157,7 @@ def find_coordinators(owners: CoordinatorOwners) -> CoordinatorViews:
 
 # CoordinatorViews
 @carries_out("transactions.coordinators")
-async def list_coordinators(transactions: TransactionService) -> list[Mapping[str, Any]]:
+async def list_coordinators(transactions: TransactionService) -> Sequence[CoordinatorOwner]:
     transactions.check_enabled()
     found = await transactions.assignments()
     return [
@@ -158,7 +179,7 @@ async def get_coordinator_stats(
 @carries_out("transactions.coordinator_internal_stats")
 async def get_coordinator_internal_stats(
     coordinators: CoordinatorViews, coordinator: int, metadata: bool
-) -> Document:
+) -> CoordinatorLog:
     return await (await coordinators.at(coordinator)).internal_stats(coordinator, metadata)
 
 
@@ -177,14 +198,14 @@ async def scale_coordinators(
 
 # Single transactions
 @carries_out("transactions.metadata")
-async def get_metadata(coordinators: CoordinatorViews, most: int, least: int) -> Document:
+async def get_metadata(coordinators: CoordinatorViews, most: int, least: int) -> TransactionAnswer:
     return await (await coordinators.at(most)).metadata(TransactionId(most, least))
 
 
 @carries_out("transactions.slow")
 async def list_slow(
     coordinators: CoordinatorViews, timeout_ms: int, coordinator_id: int | None
-) -> dict[str, Mapping[str, Any]]:
+) -> Mapping[str, TransactionAnswer]:
     found = await coordinators.ask(
         lambda each, number: each.slow(number, timeout_ms), coordinator_id
     )
@@ -199,21 +220,21 @@ async def abort_transaction(
     await (await coordinators.at(most)).abort(TransactionId(most, least), role)
 
 
-def _describe(catalog: TopicCatalog, transaction: Transaction) -> dict[str, Any]:
-    produced: dict[str, Mapping[str, Any]] = {}
+def _describe(catalog: TopicCatalog, transaction: Transaction) -> TransactionAnswer:
+    produced: dict[str, WrittenStats] = {}
     for topic in transaction.topics:
         live = catalog.find(parse_stored_topic(topic))
         produced[topic] = {}
         if isinstance(live, PersistentTopic):
             produced[topic] = _written(live, transaction.id)
-    acked: dict[str, dict[str, Mapping[str, Any]]] = {}
+    acked: dict[str, dict[str, PendingAckStats]] = {}
     for topic, name in transaction.subscriptions:
         live = catalog.find(parse_stored_topic(topic))
         held = None
         if isinstance(live, PersistentTopic) and name in live.buffer.pending:
             held = live.buffer.pending[name].joined.get(transaction.id)
         acked.setdefault(topic, {})[name] = {} if held is None else _held(held)
-    found = {
+    found: TransactionAnswer = {
         "txnId": str(transaction.id),
         "status": transaction.status.value,
         "openTimestamp": transaction.started_ms,
@@ -227,7 +248,7 @@ def _describe(catalog: TopicCatalog, transaction: Transaction) -> dict[str, Any]
     return found
 
 
-def _written(live: PersistentTopic, id_: TransactionId) -> Mapping[str, Any]:
+def _written(live: PersistentTopic, id_: TransactionId) -> WrittenStats:
     writes = live.buffer.open.get(id_)
     if writes is not None and writes.ranges:
         first = writes.ranges[0]
@@ -235,7 +256,7 @@ def _written(live: PersistentTopic, id_: TransactionId) -> Mapping[str, Any]:
     return {"aborted": id_ in live.buffer.aborted}
 
 
-def _held(held: Held) -> Mapping[str, Any]:
+def _held(held: Held) -> PendingAckStats:
     if held.cumulative is None:
         return {}
     entry = held.cumulative
@@ -244,11 +265,13 @@ def _held(held: Held) -> Mapping[str, Any]:
 
 # On topics
 @carries_out("transactions.buffer_stats")
-async def get_buffer_stats(live: Spanned, low_water_marks: bool, segment_stats: bool) -> Document:
+async def get_buffer_stats(
+    live: Spanned, low_water_marks: bool, segment_stats: bool
+) -> BufferStats:
     buffer, part, sequence = live.buffer, _part_of(live), live.log.sequence
     pin = buffer.pin
     readable = sequence.last_position if pin is None else sequence.previous_position(pin)
-    stats: dict[str, Any] = {
+    stats: BufferStats = {
         "state": "Ready" if buffer.is_used else "NoSnapshot",
         "maxReadPosition": str(readable),
         "lastSnapshotTimestamps": part.loaded_ms[1],
@@ -264,14 +287,14 @@ async def get_buffer_stats(live: Spanned, low_water_marks: bool, segment_stats: 
 
 
 @carries_out("transactions.buffer_internal_stats")
-async def get_buffer_internal_stats(live: Spanned, metadata: bool) -> Document:
+async def get_buffer_internal_stats(live: Spanned, metadata: bool) -> BufferLog:
     name = participant_journal(live.name)
     journal = _journal_stats(name, _part_of(live).journal, with_ledgers=metadata)
     return {"snapshotType": "Single", "singleSnapshotSystemTopicInternalStats": journal}
 
 
 @carries_out("transactions.in_buffer_stats")
-async def get_in_buffer_stats(live: Spanned, most: int, least: int) -> Document:
+async def get_in_buffer_stats(live: Spanned, most: int, least: int) -> WrittenStats:
     id_ = TransactionId(most, least)
     if id_ not in live.buffer.open and id_ not in live.buffer.aborted:
         raise TransactionNotFound(f"Transaction {id_} has written nothing to {live.name}")
@@ -282,10 +305,10 @@ async def get_in_buffer_stats(live: Spanned, most: int, least: int) -> Document:
 @carries_out("transactions.pending_ack_stats")
 async def get_pending_ack_stats(
     live: Spanned, subscription: str, low_water_marks: bool
-) -> Document:
+) -> PendingAckSums:
     _subscription_of(live, subscription)
     pending, part = live.buffer.pending_on(subscription), _part_of(live)
-    stats: dict[str, Any] = {
+    stats: PendingAckSums = {
         "state": "Ready" if live.buffer.is_used else "None",
         "ongoingTxnSize": len(pending.joined),
         "recoverStartTime": part.loaded_ms[0],
@@ -299,7 +322,7 @@ async def get_pending_ack_stats(
 @carries_out("transactions.pending_ack_internal_stats")
 async def get_pending_ack_internal_stats(
     live: Spanned, subscription: str, metadata: bool
-) -> Document:
+) -> PendingAckLog:
     _subscription_of(live, subscription)
     name, journal = participant_journal(live.name), _part_of(live).journal
     if journal is None:
@@ -310,7 +333,7 @@ async def get_pending_ack_internal_stats(
 @carries_out("transactions.in_pending_ack_stats")
 async def get_in_pending_ack_stats(
     live: Spanned, subscription: str, most: int, least: int
-) -> Document:
+) -> PendingAckStats:
     _subscription_of(live, subscription)
     held = live.buffer.pending_on(subscription).joined.get(TransactionId(most, least))
     if held is None:
@@ -323,7 +346,7 @@ async def get_in_pending_ack_stats(
 @carries_out("transactions.position_stats")
 async def get_position_stats(
     live: Spanned, subscription: str, ledger_id: int, entry_id: int, batch_index: int | None
-) -> Document:
+) -> PositionState:
     found, position = _subscription_of(live, subscription), Position(ledger_id, entry_id)
     if position > live.log.sequence.last_position:
         return {"state": "InvalidPosition"}
@@ -334,13 +357,13 @@ async def get_position_stats(
     return {"state": "PendingAck" if is_held else "NotInPendingAck"}
 
 
-def _journal_stats(name: str, journal: Journal | None, *, with_ledgers: bool) -> Document:
-    stats: dict[str, Any] = {"managedLedgerName": name}
+def _journal_stats(name: str, journal: Journal | None, *, with_ledgers: bool) -> JournalStats:
+    stats: JournalStats = {"managedLedgerName": name}
     if journal is None:
         return stats
     log = journal.log
     ledgers = log.sequence.describe()
-    inner: dict[str, Any] = {
+    inner: JournalLog = {
         "entriesAddedCounter": log.entries_added,
         "numberOfEntries": log.sequence.total_entries,
         "totalSize": log.sequence.total_bytes,
@@ -353,4 +376,5 @@ def _journal_stats(name: str, journal: Journal | None, *, with_ledgers: bool) ->
             {"ledgerId": each.ledger_id, "entries": each.entries, "size": each.size}
             for each in ledgers
         ]
-    return stats | {"managedLedgerInternalStats": inner}
+    stats["managedLedgerInternalStats"] = inner
+    return stats

@@ -5,7 +5,7 @@ go, their readers attach to segments, and what each is to read follows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from magnetar.broker.attachment import Link
 from magnetar.broker.consumer import Consumer
@@ -15,6 +15,7 @@ from magnetar.broker.scalable.membership import GroupMembership
 from magnetar.broker.scalable.redelivery import StallWatch
 from magnetar.broker.scalable.registration import ClientLink, Registration, reader_name
 from magnetar.errors import ServiceNotReady
+from magnetar.model.answer.scalable import GroupAnswer
 from magnetar.model.scalable import ConsumerAssignment, ConsumerKind
 from magnetar.model.segment import SegmentId
 from magnetar.runtime.clock import Clock
@@ -179,7 +180,7 @@ class Coordinator:
         self.assigner.on_cursor_moved()
         await self.assigner.reconciler.catch_up()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> GroupAnswer:
         return {
             "type": self.members.kind.value,
             "consumerCount": len(self.members.names),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from magnetar.model.answer.scalable import ScaleDecisionAnswer
 from magnetar.model.scalable import SegmentLoad
 from magnetar.model.segment import SegmentId
 from magnetar.rules.scale import Merge, ScaleDecision, Split
@@ -44,8 +45,8 @@ class DecisionEntry:
     first_ms: int = 0
     """When the run began, if it is one."""
 
-    def format(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {
+    def format(self) -> ScaleDecisionAnswer:
+        shown: ScaleDecisionAnswer = {
             "atMs": self.at_ms,
             "trigger": self.trigger.value,
             "epoch": self.epoch,
@@ -86,7 +87,7 @@ class DecisionLog:
 
     def __init__(self) -> None:
         self._entries: deque[DecisionEntry] = deque(maxlen=ENTRIES_MAX)
-        self._earlier: list[Mapping[str, Any]] = []
+        self._earlier: list[ScaleDecisionAnswer] = []
         """As they are shown: what an earlier controller decided."""
 
     def __iter__(self) -> Iterator[DecisionEntry]:
@@ -97,12 +98,12 @@ class DecisionLog:
     def last(self) -> DecisionEntry | None:
         return self._entries[-1] if self._entries else None
 
-    def restore(self, shown: Sequence[Mapping[str, Any]]) -> None:
-        """Take over what an earlier controller decided."""
-        self._earlier = list(shown)
+    def restore(self, shown: Iterable[Mapping[str, Any]]) -> None:
+        """Take over what an earlier controller decided, as it stored that."""
+        self._earlier = [cast(ScaleDecisionAnswer, each) for each in shown]
         self._entries.clear()
 
-    def describe(self) -> list[Mapping[str, Any]]:
+    def describe(self) -> list[ScaleDecisionAnswer]:
         """The latest as they are shown, oldest first."""
         return [*self._earlier, *(entry.format() for entry in self)][-ENTRIES_MAX:]
 

@@ -23,6 +23,7 @@ from magnetar.broker.scalable.segment import Segments
 from magnetar.broker.scalable.state import TopicState
 from magnetar.errors import BrokerError, PreconditionFailed
 from magnetar.metadata.store import ABSENT
+from magnetar.model.answer.scalable import ScaleDecisionAnswer
 from magnetar.model.autoscale import AutoScalePolicy
 from magnetar.model.layout import Layout
 from magnetar.model.name import TopicName
@@ -376,7 +377,7 @@ class Scaler:
         decision = refusal or decide(record.layout, samples, policy, around)
         return explain(decision, record.layout, samples, policy, around)
 
-    def describe(self) -> list[Mapping[str, Any]]:
+    def describe(self) -> list[ScaleDecisionAnswer]:
         """The latest decisions, oldest first."""
         return self.decisions.describe()
 

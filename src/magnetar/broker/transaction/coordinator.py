@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from magnetar.errors import (
     InvalidTransactionStatus,
     fault_of,
 )
+from magnetar.model.answer.transaction import CoordinatorStats
 from magnetar.model.limit import Limits
 from magnetar.model.name import parse_stored_topic
 from magnetar.model.transaction import (
@@ -448,7 +449,7 @@ class LiveCoordinator:
 
     # ------------------------------------------------------------------ asking
 
-    def stats(self) -> Mapping[str, object]:
+    def stats(self) -> CoordinatorStats:
         started_ms, ended_ms = self.loaded_ms
         return {
             "state": "Ready",

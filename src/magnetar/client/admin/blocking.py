@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from magnetar.client.admin.composed import AsyncNamespaceAdmin, AsyncTenantAdmin, AsyncTopicAdmin
 from magnetar.client.admin.network import Network, SocketNetwork, iterate, run
@@ -24,6 +24,42 @@ from magnetar.client.admin.value import StoredEntry, Version, Versions
 from magnetar.client.authentication import Authentication
 from magnetar.client.message_id import MessageId
 from magnetar.client.tls import Tls
+
+if TYPE_CHECKING:
+    from magnetar.model.answer.broker import (
+        BookieNames,
+        LedgerFiles,
+        LedgerRecords,
+        LoadReport,
+        MetricSums,
+        ReadHold,
+    )
+    from magnetar.model.answer.log import BacklogAnalysis, JobStatus, LogStats, PartitionedLogStats
+    from magnetar.model.answer.scalable import (
+        GroupAnswer,
+        LayoutChange,
+        MeasuredLoad,
+        MigrationCheck,
+        ScalableExplanation,
+        ScalableTopicStats,
+        ScaleDecisionAnswer,
+        SegmentAnswer,
+        SegmentTopicStats,
+    )
+    from magnetar.model.answer.schema import SchemaAnswer, SchemaCompatibility, SchemaMetadata
+    from magnetar.model.answer.topic import PartitionedTopicStats, TopicStats
+    from magnetar.model.answer.transaction import (
+        BufferLog,
+        BufferStats,
+        CoordinatorLog,
+        CoordinatorOwner,
+        PendingAckLog,
+        PendingAckStats,
+        PendingAckSums,
+        PositionState,
+        TransactionAnswer,
+        WrittenStats,
+    )
 
 
 class ClusterAdmin:
@@ -105,7 +141,7 @@ class BookieAdmin:
     def __init__(self, inner: AsyncBookieAdmin) -> None:
         self._inner = inner
 
-    def list(self) -> Document:
+    def list(self) -> BookieNames:
         """All bookies of the cluster, also those that are away."""
         return run(self._inner.list())
 
@@ -142,11 +178,11 @@ class BrokerAdmin:
         """The bundles a broker owns."""
         return run(self._inner.namespaces(cluster, broker))
 
-    def ledger_files(self) -> Document:
+    def ledger_files(self) -> LedgerFiles:
         """The directory of the ledgers, for readers on the same machine."""
         return run(self._inner.ledger_files())
 
-    def ledger_records(self, query: Mapping[str, Any]) -> Document:
+    def ledger_records(self, query: Mapping[str, Any]) -> LedgerRecords:
         """The records of ledgers and bookies, for readers that reach the bookies themselves.
 
         They are answered in base64, by their paths in the metadata store.
@@ -201,11 +237,11 @@ class BrokerAdmin:
         """Stats of all loaded topics, by namespace, bundle and domain."""
         return run(self._inner.topic_stats())
 
-    def metrics(self) -> Any:
+    def metrics(self) -> Sequence[MetricSums]:
         """Sums over the topics of each namespace."""
         return run(self._inner.metrics())
 
-    def load_report(self) -> Any:
+    def load_report(self) -> LoadReport:
         """What the broker carries."""
         return run(self._inner.load_report())
 
@@ -578,7 +614,7 @@ class TopicAdmin:
         earliest_time: bool = False,
         exclude_publishers: bool = False,
         exclude_consumers: bool = False,
-    ) -> Document:
+    ) -> TopicStats:
         """Stats of a topic without partitions, or of one partition."""
         return run(
             self._inner.stats(
@@ -601,7 +637,7 @@ class TopicAdmin:
         earliest_time: bool = False,
         exclude_publishers: bool = False,
         exclude_consumers: bool = False,
-    ) -> Document:
+    ) -> PartitionedTopicStats:
         """Stats over all partitions."""
         return run(
             self._inner.partitioned_stats(
@@ -615,11 +651,11 @@ class TopicAdmin:
             )
         )
 
-    def internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+    def internal_stats(self, topic: str, *, metadata: bool = False) -> LogStats:
         """The log behind a topic: ledgers and cursors."""
         return run(self._inner.internal_stats(topic, metadata=metadata))
 
-    def partitioned_internal_stats(self, topic: str) -> Document:
+    def partitioned_internal_stats(self, topic: str) -> PartitionedLogStats:
         """The logs behind all partitions."""
         return run(self._inner.partitioned_internal_stats(topic))
 
@@ -717,7 +753,7 @@ class TopicAdmin:
         """Start to compact a topic."""
         run(self._inner.compact(topic))
 
-    def compaction_status(self, topic: str) -> Document:
+    def compaction_status(self, topic: str) -> JobStatus:
         """How the last compaction went."""
         return run(self._inner.compaction_status(topic))
 
@@ -725,7 +761,7 @@ class TopicAdmin:
         """Move old data to long-term storage; there is none yet."""
         run(self._inner.offload(topic, until))
 
-    def offload_status(self, topic: str) -> Document:
+    def offload_status(self, topic: str) -> JobStatus:
         """How the last offload went."""
         return run(self._inner.offload_status(topic))
 
@@ -758,19 +794,19 @@ class ScalableTopicAdmin:
         """The stored record: layout, properties, policy, the change under way and the past ones."""
         return run(self._inner.metadata(topic))
 
-    def stats(self, topic: str) -> Document:
+    def stats(self, topic: str) -> ScalableTopicStats:
         """What the topic does: segments with rates, subscriptions with backlog and consumers."""
         return run(self._inner.stats(topic))
 
-    def segments(self, topic: str) -> dict[str, Document]:
+    def segments(self, topic: str) -> dict[str, SegmentAnswer]:
         """Every segment with its rates and the backlog of each subscription, by id."""
         return run(self._inner.segments(topic))
 
-    def segment_stats(self, topic: str, segment: int) -> Document:
+    def segment_stats(self, topic: str, segment: int) -> SegmentTopicStats:
         """One segment, with all that a regular topic's stats tell."""
         return run(self._inner.segment_stats(topic, segment))
 
-    def segment_internal_stats(self, topic: str, segment: int) -> Document:
+    def segment_internal_stats(self, topic: str, segment: int) -> LogStats:
         """The log behind one segment: ledgers and cursors."""
         return run(self._inner.segment_internal_stats(topic, segment))
 
@@ -788,19 +824,19 @@ class ScalableTopicAdmin:
         """
         return run(self._inner.last_sequence_ids(topic, producer, segments=segments))
 
-    def load(self, topic: str) -> dict[str, Document]:
+    def load(self, topic: str) -> dict[str, MeasuredLoad]:
         """What each active segment carries."""
         return run(self._inner.load(topic))
 
-    def history(self, topic: str) -> Documents:
+    def history(self, topic: str) -> Sequence[LayoutChange]:
         """The latest changes of the layout, oldest first."""
         return run(self._inner.history(topic))
 
-    def explain(self, topic: str) -> Document:
+    def explain(self, topic: str) -> ScalableExplanation:
         """Why the topic splits, merges or stays; for each subscription, what waits for what."""
         return run(self._inner.explain(topic))
 
-    def decisions(self, topic: str) -> Documents:
+    def decisions(self, topic: str) -> Sequence[ScaleDecisionAnswer]:
         """What the topic decided about scaling itself, lately; oldest first."""
         return run(self._inner.decisions(topic))
 
@@ -848,11 +884,11 @@ class ScalableTopicAdmin:
         """Let the topic scale itself as its namespace says."""
         run(self._inner.remove_auto_scale_policy(topic))
 
-    def subscriptions(self, topic: str) -> dict[str, Document]:
+    def subscriptions(self, topic: str) -> dict[str, GroupAnswer]:
         """Subscriptions with kind and backlog, by name."""
         return run(self._inner.subscriptions(topic))
 
-    def subscription(self, topic: str, subscription: str) -> Document:
+    def subscription(self, topic: str, subscription: str) -> GroupAnswer:
         """One subscription: kind, backlog of each segment, what its consumers read and wait for."""
         return run(self._inner.subscription(topic, subscription))
 
@@ -885,7 +921,7 @@ class ScalableTopicAdmin:
 
     def analyze_backlog(
         self, topic: str, segment: int, subscription: str, *, entries_max: int | None = None
-    ) -> Document:
+    ) -> BacklogAnalysis:
         """Count the entries and messages that a subscription has not acknowledged of one segment.
 
         Up to so many entries are read; `aborted` tells that there are more.
@@ -903,7 +939,7 @@ class ScalableTopicAdmin:
         """
         run(self._inner.migrate_to_scalable(topic, force=force, segments=segments))
 
-    def migration_check(self, topic: str, *, segments: int | None = None) -> Document:
+    def migration_check(self, topic: str, *, segments: int | None = None) -> MigrationCheck:
         """What making a regular topic scalable would do, and what is in its way."""
         return run(self._inner.migration_check(topic, segments=segments))
 
@@ -986,7 +1022,7 @@ class SubscriptionAdmin:
         """Replace a subscription's properties."""
         run(self._inner.set_properties(topic, subscription, properties))
 
-    def analyze_backlog(self, topic: str, subscription: str) -> Document:
+    def analyze_backlog(self, topic: str, subscription: str) -> BacklogAnalysis:
         """Count a subscription's backlog entry by entry."""
         return run(self._inner.analyze_backlog(topic, subscription))
 
@@ -1003,7 +1039,7 @@ class SchemaAdmin:
     def __init__(self, inner: AsyncSchemaAdmin) -> None:
         self._inner = inner
 
-    def get(self, topic: str, version: int | None = None) -> Document:
+    def get(self, topic: str, version: int | None = None) -> SchemaAnswer:
         """The topic's latest schema, or one of its versions."""
         return run(self._inner.get(topic, version))
 
@@ -1023,7 +1059,7 @@ class SchemaAdmin:
 
     def check(
         self, topic: str, type: str, definition: str, *, properties: Mapping[str, str] | None = None
-    ) -> Document:
+    ) -> SchemaCompatibility:
         """Whether a schema could be added."""
         return run(self._inner.check(topic, type, definition, properties=properties))
 
@@ -1033,7 +1069,7 @@ class SchemaAdmin:
         """The version a schema is stored under, or -1."""
         return run(self._inner.find_version(topic, type, definition, properties=properties))
 
-    def metadata(self, topic: str) -> Document:
+    def metadata(self, topic: str) -> SchemaMetadata:
         """Where the versions of the topic's schema are stored."""
         return run(self._inner.metadata(topic))
 
@@ -1105,7 +1141,7 @@ class TransactionAdmin:
     def __init__(self, inner: AsyncTransactionAdmin) -> None:
         self._inner = inner
 
-    def coordinators(self) -> Documents:
+    def coordinators(self) -> Sequence[CoordinatorOwner]:
         """The coordinators of the cluster, and where each runs."""
         return run(self._inner.coordinators())
 
@@ -1113,15 +1149,19 @@ class TransactionAdmin:
         """Of one coordinator, or by number of all."""
         return run(self._inner.coordinator_stats(coordinator_id=coordinator_id))
 
-    def coordinator_internal_stats(self, coordinator: int, *, metadata: bool = False) -> Document:
+    def coordinator_internal_stats(
+        self, coordinator: int, *, metadata: bool = False
+    ) -> CoordinatorLog:
         """The journal of a coordinator."""
         return run(self._inner.coordinator_internal_stats(coordinator, metadata=metadata))
 
-    def metadata(self, most: int, least: int) -> Document:
+    def metadata(self, most: int, least: int) -> TransactionAnswer:
         """A transaction with its topics and subscriptions."""
         return run(self._inner.metadata(most, least))
 
-    def slow(self, timeout_ms: int, *, coordinator_id: int | None = None) -> dict[str, Document]:
+    def slow(
+        self, timeout_ms: int, *, coordinator_id: int | None = None
+    ) -> dict[str, TransactionAnswer]:
         """Transactions that have been open for longer than a time, by id."""
         return run(self._inner.slow(timeout_ms, coordinator_id=coordinator_id))
 
@@ -1135,7 +1175,7 @@ class TransactionAdmin:
 
     def buffer_stats(
         self, topic: str, *, low_water_marks: bool = False, segment_stats: bool = False
-    ) -> Document:
+    ) -> BufferStats:
         """What a topic hides of transactions."""
         return run(
             self._inner.buffer_stats(
@@ -1143,23 +1183,23 @@ class TransactionAdmin:
             )
         )
 
-    def buffer_internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+    def buffer_internal_stats(self, topic: str, *, metadata: bool = False) -> BufferLog:
         """The journal in which a topic keeps what it knows of transactions."""
         return run(self._inner.buffer_internal_stats(topic, metadata=metadata))
 
-    def in_buffer_stats(self, topic: str, most: int, least: int) -> Document:
+    def in_buffer_stats(self, topic: str, most: int, least: int) -> WrittenStats:
         """What one transaction has written to a topic."""
         return run(self._inner.in_buffer_stats(topic, most, least))
 
     def in_pending_ack_stats(
         self, topic: str, subscription: str, most: int, least: int
-    ) -> Document:
+    ) -> PendingAckStats:
         """What one transaction acknowledges on a subscription."""
         return run(self._inner.in_pending_ack_stats(topic, subscription, most, least))
 
     def pending_ack_stats(
         self, topic: str, subscription: str, *, low_water_marks: bool = False
-    ) -> Document:
+    ) -> PendingAckSums:
         """What transactions acknowledge on a subscription."""
         return run(
             self._inner.pending_ack_stats(topic, subscription, low_water_marks=low_water_marks)
@@ -1167,7 +1207,7 @@ class TransactionAdmin:
 
     def pending_ack_internal_stats(
         self, topic: str, subscription: str, *, metadata: bool = False
-    ) -> Document:
+    ) -> PendingAckLog:
         """The journal that keeps what transactions acknowledge on a subscription."""
         return run(self._inner.pending_ack_internal_stats(topic, subscription, metadata=metadata))
 
@@ -1179,7 +1219,7 @@ class TransactionAdmin:
         entry_id: int,
         *,
         batch_index: int | None = None,
-    ) -> Document:
+    ) -> PositionState:
         """Whether a transaction acknowledges an entry, or a message of its batch."""
         return run(
             self._inner.position_stats(
@@ -1216,7 +1256,7 @@ class ReadAdmin:
         """
         return run(self._inner.move_hold(hold, moves))
 
-    def holds(self, namespace: str) -> dict[str, Document]:
+    def holds(self, namespace: str) -> dict[str, ReadHold]:
         """The holds on topics of a namespace: their topics, and how many entries each keeps."""
         return run(self._inner.holds(namespace))
 

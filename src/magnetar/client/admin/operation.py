@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from magnetar.client.admin.transport import (
     Document,
@@ -30,6 +30,42 @@ from magnetar.client.admin.value import (
     format_topic,
 )
 from magnetar.client.message_id import LATEST_ID, MessageId
+
+if TYPE_CHECKING:
+    from magnetar.model.answer.broker import (
+        BookieNames,
+        LedgerFiles,
+        LedgerRecords,
+        LoadReport,
+        MetricSums,
+        ReadHold,
+    )
+    from magnetar.model.answer.log import BacklogAnalysis, JobStatus, LogStats, PartitionedLogStats
+    from magnetar.model.answer.scalable import (
+        GroupAnswer,
+        LayoutChange,
+        MeasuredLoad,
+        MigrationCheck,
+        ScalableExplanation,
+        ScalableTopicStats,
+        ScaleDecisionAnswer,
+        SegmentAnswer,
+        SegmentTopicStats,
+    )
+    from magnetar.model.answer.schema import SchemaAnswer, SchemaCompatibility, SchemaMetadata
+    from magnetar.model.answer.topic import PartitionedTopicStats, TopicStats
+    from magnetar.model.answer.transaction import (
+        BufferLog,
+        BufferStats,
+        CoordinatorLog,
+        CoordinatorOwner,
+        PendingAckLog,
+        PendingAckStats,
+        PendingAckSums,
+        PositionState,
+        TransactionAnswer,
+        WrittenStats,
+    )
 
 
 class AsyncClusterAdmin:
@@ -171,17 +207,17 @@ class AsyncBrokerAdmin:
         )
         return found
 
-    async def ledger_files(self) -> Document:
+    async def ledger_files(self) -> LedgerFiles:
         """The directory of the ledgers, for readers on the same machine."""
-        found: Document = await self._transport.get("admin/v2/brokers/ledger-files")
+        found: LedgerFiles = await self._transport.get("admin/v2/brokers/ledger-files")
         return found
 
-    async def ledger_records(self, query: Mapping[str, Any]) -> Document:
+    async def ledger_records(self, query: Mapping[str, Any]) -> LedgerRecords:
         """The records of ledgers and bookies, for readers that reach the bookies themselves.
 
         They are answered in base64, by their paths in the metadata store.
         """
-        found: Document = await self._transport.post(
+        found: LedgerRecords = await self._transport.post(
             "admin/v2/brokers/ledger-records", body=dict(query)
         )
         return found
@@ -271,14 +307,16 @@ class AsyncBrokerAdmin:
         found: Document = await self._transport.get("admin/v2/broker-stats/topics")
         return found
 
-    async def metrics(self) -> Any:
+    async def metrics(self) -> Sequence[MetricSums]:
         """Sums over the topics of each namespace."""
-        found: Any = await self._transport.get("admin/v2/broker-stats/metrics")
+        found: Sequence[MetricSums] = (
+            await self._transport.get("admin/v2/broker-stats/metrics") or []
+        )
         return found
 
-    async def load_report(self) -> Any:
+    async def load_report(self) -> LoadReport:
         """What the broker carries."""
-        found: Any = await self._transport.get("admin/v2/broker-stats/load-report")
+        found: LoadReport = await self._transport.get("admin/v2/broker-stats/load-report")
         return found
 
     async def overview(self) -> Document:
@@ -291,9 +329,9 @@ class AsyncBookieAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def list(self) -> Document:
+    async def list(self) -> BookieNames:
         """All bookies of the cluster, also those that are away."""
-        found: Document = await self._transport.get("admin/v2/bookies/all")
+        found: BookieNames = await self._transport.get("admin/v2/bookies/all")
         return found
 
     async def racks(self) -> dict[str, Document]:
@@ -702,9 +740,9 @@ class TopicOperations:
         earliest_time: bool = False,
         exclude_publishers: bool = False,
         exclude_consumers: bool = False,
-    ) -> Document:
+    ) -> TopicStats:
         """Stats of a topic without partitions, or of one partition."""
-        found: Document = await self._transport.get(
+        found: TopicStats = await self._transport.get(
             f"admin/v2/{format_topic(topic)}/stats",
             query={
                 "getPreciseBacklog": precise_backlog,
@@ -726,9 +764,9 @@ class TopicOperations:
         earliest_time: bool = False,
         exclude_publishers: bool = False,
         exclude_consumers: bool = False,
-    ) -> Document:
+    ) -> PartitionedTopicStats:
         """Stats over all partitions."""
-        found: Document = await self._transport.get(
+        found: PartitionedTopicStats = await self._transport.get(
             f"admin/v2/{format_topic(topic)}/partitioned-stats",
             query={
                 "perPartition": per_partition,
@@ -741,16 +779,16 @@ class TopicOperations:
         )
         return found
 
-    async def internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+    async def internal_stats(self, topic: str, *, metadata: bool = False) -> LogStats:
         """The log behind a topic: ledgers and cursors."""
-        found: Document = await self._transport.get(
+        found: LogStats = await self._transport.get(
             f"admin/v2/{format_topic(topic)}/internalStats", query={"metadata": metadata}
         )
         return found
 
-    async def partitioned_internal_stats(self, topic: str) -> Document:
+    async def partitioned_internal_stats(self, topic: str) -> PartitionedLogStats:
         """The logs behind all partitions."""
-        found: Document = await self._transport.get(
+        found: PartitionedLogStats = await self._transport.get(
             f"admin/v2/{format_topic(topic)}/partitioned-internalStats"
         )
         return found
@@ -894,18 +932,18 @@ class TopicOperations:
         """Start to compact a topic."""
         await self._transport.put(f"admin/v2/{format_topic(topic)}/compaction")
 
-    async def compaction_status(self, topic: str) -> Document:
+    async def compaction_status(self, topic: str) -> JobStatus:
         """How the last compaction went."""
-        found: Document = await self._transport.get(f"admin/v2/{format_topic(topic)}/compaction")
+        found: JobStatus = await self._transport.get(f"admin/v2/{format_topic(topic)}/compaction")
         return found
 
     async def offload(self, topic: str, until: MessageId) -> None:
         """Move old data to long-term storage; there is none yet."""
         await self._transport.put(f"admin/v2/{format_topic(topic)}/offload", body=encode_id(until))
 
-    async def offload_status(self, topic: str) -> Document:
+    async def offload_status(self, topic: str) -> JobStatus:
         """How the last offload went."""
-        found: Document = await self._transport.get(f"admin/v2/{format_topic(topic)}/offload")
+        found: JobStatus = await self._transport.get(f"admin/v2/{format_topic(topic)}/offload")
         return found
 
     async def trim(self, topic: str) -> None:
@@ -1033,9 +1071,9 @@ class AsyncSubscriptionAdmin:
             body=dict(properties),
         )
 
-    async def analyze_backlog(self, topic: str, subscription: str) -> Document:
+    async def analyze_backlog(self, topic: str, subscription: str) -> BacklogAnalysis:
         """Count a subscription's backlog entry by entry."""
-        found: Document = await self._transport.post(
+        found: BacklogAnalysis = await self._transport.post(
             f"admin/v2/{format_topic(topic)}/subscription/{format_path(subscription)}/analyzeBacklog"
         )
         return found
@@ -1059,9 +1097,9 @@ class AsyncSchemaAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def get(self, topic: str, version: int | None = None) -> Document:
+    async def get(self, topic: str, version: int | None = None) -> SchemaAnswer:
         """The topic's latest schema, or one of its versions."""
-        found: Document = await self._transport.get(
+        found: SchemaAnswer = await self._transport.get(
             f"admin/v2/schemas/{format_bare(topic)}/schema{format_optional(version)}"
         )
         return found
@@ -1093,9 +1131,9 @@ class AsyncSchemaAdmin:
 
     async def check(
         self, topic: str, type: str, definition: str, *, properties: Mapping[str, str] | None = None
-    ) -> Document:
+    ) -> SchemaCompatibility:
         """Whether a schema could be added."""
-        found: Document = await self._transport.post(
+        found: SchemaCompatibility = await self._transport.post(
             f"admin/v2/schemas/{format_bare(topic)}/compatibility",
             body={"type": type, "schema": definition, "properties": dict(properties or {})},
         )
@@ -1112,9 +1150,9 @@ class AsyncSchemaAdmin:
             )
         )
 
-    async def metadata(self, topic: str) -> Document:
+    async def metadata(self, topic: str) -> SchemaMetadata:
         """Where the versions of the topic's schema are stored."""
-        found: Document = await self._transport.get(
+        found: SchemaMetadata = await self._transport.get(
             f"admin/v2/schemas/{format_bare(topic)}/metadata"
         )
         return found
@@ -1152,28 +1190,30 @@ class AsyncScalableTopicAdmin:
         found: Document = await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}")
         return found
 
-    async def stats(self, topic: str) -> Document:
+    async def stats(self, topic: str) -> ScalableTopicStats:
         """What the topic does: segments with rates, subscriptions with backlog and consumers."""
-        found: Document = await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/stats")
+        found: ScalableTopicStats = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}/stats"
+        )
         return found
 
-    async def segments(self, topic: str) -> dict[str, Document]:
+    async def segments(self, topic: str) -> dict[str, SegmentAnswer]:
         """Every segment with its rates and the backlog of each subscription, by id."""
-        found: dict[str, Document] = (
+        found: dict[str, SegmentAnswer] = (
             await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/segments") or {}
         )
         return found
 
-    async def segment_stats(self, topic: str, segment: int) -> Document:
+    async def segment_stats(self, topic: str, segment: int) -> SegmentTopicStats:
         """One segment, with all that a regular topic's stats tell."""
-        found: Document = await self._transport.get(
+        found: SegmentTopicStats = await self._transport.get(
             f"admin/v2/scalable/{format_bare(topic)}/segments/{format_path(segment)}"
         )
         return found
 
-    async def segment_internal_stats(self, topic: str, segment: int) -> Document:
+    async def segment_internal_stats(self, topic: str, segment: int) -> LogStats:
         """The log behind one segment: ledgers and cursors."""
-        found: Document = await self._transport.get(
+        found: LogStats = await self._transport.get(
             f"admin/v2/scalable/{format_bare(topic)}/segments/{format_path(segment)}/internalStats"
         )
         return found
@@ -1200,31 +1240,31 @@ class AsyncScalableTopicAdmin:
         )
         return found
 
-    async def load(self, topic: str) -> dict[str, Document]:
+    async def load(self, topic: str) -> dict[str, MeasuredLoad]:
         """What each active segment carries."""
-        found: dict[str, Document] = (
+        found: dict[str, MeasuredLoad] = (
             await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/load") or {}
         )
         return found
 
-    async def history(self, topic: str) -> Documents:
+    async def history(self, topic: str) -> Sequence[LayoutChange]:
         """The latest changes of the layout, oldest first."""
-        found: Documents = await self._transport.get(
-            f"admin/v2/scalable/{format_bare(topic)}/history"
+        found: Sequence[LayoutChange] = (
+            await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/history") or []
         )
         return found
 
-    async def explain(self, topic: str) -> Document:
+    async def explain(self, topic: str) -> ScalableExplanation:
         """Why the topic splits, merges or stays; for each subscription, what waits for what."""
-        found: Document = await self._transport.get(
+        found: ScalableExplanation = await self._transport.get(
             f"admin/v2/scalable/{format_bare(topic)}/explain"
         )
         return found
 
-    async def decisions(self, topic: str) -> Documents:
+    async def decisions(self, topic: str) -> Sequence[ScaleDecisionAnswer]:
         """What the topic decided about scaling itself, lately; oldest first."""
-        found: Documents = await self._transport.get(
-            f"admin/v2/scalable/{format_bare(topic)}/decisions"
+        found: Sequence[ScaleDecisionAnswer] = (
+            await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/decisions") or []
         )
         return found
 
@@ -1295,16 +1335,16 @@ class AsyncScalableTopicAdmin:
         """Let the topic scale itself as its namespace says."""
         await self._transport.delete(f"admin/v2/scalable/{format_bare(topic)}/autoScalePolicy")
 
-    async def subscriptions(self, topic: str) -> dict[str, Document]:
+    async def subscriptions(self, topic: str) -> dict[str, GroupAnswer]:
         """Subscriptions with kind and backlog, by name."""
-        found: dict[str, Document] = (
+        found: dict[str, GroupAnswer] = (
             await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/subscriptions") or {}
         )
         return found
 
-    async def subscription(self, topic: str, subscription: str) -> Document:
+    async def subscription(self, topic: str, subscription: str) -> GroupAnswer:
         """One subscription: kind, backlog of each segment, what its consumers read and wait for."""
-        found: Document = await self._transport.get(
+        found: GroupAnswer = await self._transport.get(
             f"admin/v2/scalable/{format_bare(topic)}/subscriptions/{format_path(subscription)}"
         )
         return found
@@ -1360,12 +1400,12 @@ class AsyncScalableTopicAdmin:
 
     async def analyze_backlog(
         self, topic: str, segment: int, subscription: str, *, entries_max: int | None = None
-    ) -> Document:
+    ) -> BacklogAnalysis:
         """Count the entries and messages that a subscription has not acknowledged of one segment.
 
         Up to so many entries are read; `aborted` tells that there are more.
         """
-        found: Document = await self._transport.post(
+        found: BacklogAnalysis = await self._transport.post(
             f"admin/v2/scalable/{format_bare(topic)}/segments/{format_path(segment)}/subscriptions/{format_path(subscription)}/analyzeBacklog",
             query={"entriesMax": entries_max},
         )
@@ -1383,9 +1423,9 @@ class AsyncScalableTopicAdmin:
             query={"force": force, "segments": segments},
         )
 
-    async def migration_check(self, topic: str, *, segments: int | None = None) -> Document:
+    async def migration_check(self, topic: str, *, segments: int | None = None) -> MigrationCheck:
         """What making a regular topic scalable would do, and what is in its way."""
-        found: Document = await self._transport.get(
+        found: MigrationCheck = await self._transport.get(
             f"admin/v2/scalable/{format_bare(topic)}/migration-check", query={"segments": segments}
         )
         return found
@@ -1395,9 +1435,11 @@ class AsyncTransactionAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def coordinators(self) -> Documents:
+    async def coordinators(self) -> Sequence[CoordinatorOwner]:
         """The coordinators of the cluster, and where each runs."""
-        found: Documents = await self._transport.get("admin/v3/transactions/coordinators")
+        found: Sequence[CoordinatorOwner] = (
+            await self._transport.get("admin/v3/transactions/coordinators") or []
+        )
         return found
 
     async def coordinator_stats(self, *, coordinator_id: int | None = None) -> Document:
@@ -1409,26 +1451,26 @@ class AsyncTransactionAdmin:
 
     async def coordinator_internal_stats(
         self, coordinator: int, *, metadata: bool = False
-    ) -> Document:
+    ) -> CoordinatorLog:
         """The journal of a coordinator."""
-        found: Document = await self._transport.get(
+        found: CoordinatorLog = await self._transport.get(
             f"admin/v3/transactions/coordinatorInternalStats/{format_path(coordinator)}",
             query={"metadata": metadata},
         )
         return found
 
-    async def metadata(self, most: int, least: int) -> Document:
+    async def metadata(self, most: int, least: int) -> TransactionAnswer:
         """A transaction with its topics and subscriptions."""
-        found: Document = await self._transport.get(
+        found: TransactionAnswer = await self._transport.get(
             f"admin/v3/transactions/transactionMetadata/{format_path(most)}/{format_path(least)}"
         )
         return found
 
     async def slow(
         self, timeout_ms: int, *, coordinator_id: int | None = None
-    ) -> dict[str, Document]:
+    ) -> dict[str, TransactionAnswer]:
         """Transactions that have been open for longer than a time, by id."""
-        found: dict[str, Document] = (
+        found: dict[str, TransactionAnswer] = (
             await self._transport.get(
                 f"admin/v3/transactions/slowTransactions/{format_path(timeout_ms)}",
                 query={"coordinatorId": coordinator_id},
@@ -1451,43 +1493,43 @@ class AsyncTransactionAdmin:
 
     async def buffer_stats(
         self, topic: str, *, low_water_marks: bool = False, segment_stats: bool = False
-    ) -> Document:
+    ) -> BufferStats:
         """What a topic hides of transactions."""
-        found: Document = await self._transport.get(
+        found: BufferStats = await self._transport.get(
             f"admin/v3/transactions/transactionBufferStats/{format_bare(topic)}",
             query={"lowWaterMarks": low_water_marks, "segmentStats": segment_stats},
         )
         return found
 
-    async def buffer_internal_stats(self, topic: str, *, metadata: bool = False) -> Document:
+    async def buffer_internal_stats(self, topic: str, *, metadata: bool = False) -> BufferLog:
         """The journal in which a topic keeps what it knows of transactions."""
-        found: Document = await self._transport.get(
+        found: BufferLog = await self._transport.get(
             f"admin/v3/transactions/transactionBufferInternalStats/{format_bare(topic)}",
             query={"metadata": metadata},
         )
         return found
 
-    async def in_buffer_stats(self, topic: str, most: int, least: int) -> Document:
+    async def in_buffer_stats(self, topic: str, most: int, least: int) -> WrittenStats:
         """What one transaction has written to a topic."""
-        found: Document = await self._transport.get(
+        found: WrittenStats = await self._transport.get(
             f"admin/v3/transactions/transactionInBufferStats/{format_bare(topic)}/{format_path(most)}/{format_path(least)}"
         )
         return found
 
     async def in_pending_ack_stats(
         self, topic: str, subscription: str, most: int, least: int
-    ) -> Document:
+    ) -> PendingAckStats:
         """What one transaction acknowledges on a subscription."""
-        found: Document = await self._transport.get(
+        found: PendingAckStats = await self._transport.get(
             f"admin/v3/transactions/transactionInPendingAckStats/{format_bare(topic)}/{format_path(subscription)}/{format_path(most)}/{format_path(least)}"
         )
         return found
 
     async def pending_ack_stats(
         self, topic: str, subscription: str, *, low_water_marks: bool = False
-    ) -> Document:
+    ) -> PendingAckSums:
         """What transactions acknowledge on a subscription."""
-        found: Document = await self._transport.get(
+        found: PendingAckSums = await self._transport.get(
             f"admin/v3/transactions/pendingAckStats/{format_bare(topic)}/{format_path(subscription)}",
             query={"lowWaterMarks": low_water_marks},
         )
@@ -1495,9 +1537,9 @@ class AsyncTransactionAdmin:
 
     async def pending_ack_internal_stats(
         self, topic: str, subscription: str, *, metadata: bool = False
-    ) -> Document:
+    ) -> PendingAckLog:
         """The journal that keeps what transactions acknowledge on a subscription."""
-        found: Document = await self._transport.get(
+        found: PendingAckLog = await self._transport.get(
             f"admin/v3/transactions/pendingAckInternalStats/{format_bare(topic)}/{format_path(subscription)}",
             query={"metadata": metadata},
         )
@@ -1511,9 +1553,9 @@ class AsyncTransactionAdmin:
         entry_id: int,
         *,
         batch_index: int | None = None,
-    ) -> Document:
+    ) -> PositionState:
         """Whether a transaction acknowledges an entry, or a message of its batch."""
-        found: Document = await self._transport.get(
+        found: PositionState = await self._transport.get(
             f"admin/v3/transactions/positionStatsInPendingAck/{format_bare(topic)}/{format_path(subscription)}/{format_path(ledger_id)}/{format_path(entry_id)}",
             query={"batchIndex": batch_index},
         )
@@ -1556,9 +1598,9 @@ class AsyncReadAdmin:
         )
         return found
 
-    async def holds(self, namespace: str) -> dict[str, Document]:
+    async def holds(self, namespace: str) -> dict[str, ReadHold]:
         """The holds on topics of a namespace: their topics, and how many entries each keeps."""
-        found: dict[str, Document] = (
+        found: dict[str, ReadHold] = (
             await self._transport.get(f"admin/v2/reads/holds/{format_namespace(namespace)}") or {}
         )
         return found

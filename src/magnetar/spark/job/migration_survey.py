@@ -97,10 +97,11 @@ def check_topic(admin: Admin, topic: str) -> dict[str, Any]:
     name = parse_topic(topic)
     try:
         found = admin.scalable_topics.migration_check(topic)
-        if found["partitions"]:
-            stats = admin.topics.partitioned_stats(topic)
-        else:
-            stats = admin.topics.stats(topic)
+        stats: Mapping[str, Any] = (
+            admin.topics.partitioned_stats(topic)
+            if found["partitions"]
+            else admin.topics.stats(topic)
+        )
     except (AdminError, AdminUnreachable) as failure:
         return {
             "topic": topic,
