@@ -88,15 +88,15 @@ class Plan:
 @dataclass(slots=True, eq=False)
 class Worker:
     number: int
-    own: Listeners
+    own: Final[Listeners]
     process: asyncio.subprocess.Process | None = None
     link: Link | None = None
     keeper: StoreKeeper | None = None
-    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    opened: Final[asyncio.Event] = field(default_factory=asyncio.Event)
     """Its ledgers can be asked for."""
-    joined: asyncio.Event = field(default_factory=asyncio.Event)
+    joined: Final[asyncio.Event] = field(default_factory=asyncio.Event)
     """It was listed among the brokers, in this life or an earlier one."""
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    ready: Final[asyncio.Event] = field(default_factory=asyncio.Event)
     broker_id: str = ""
     refusal: str = ""
     """Why it does not start."""

@@ -7,7 +7,7 @@ import base64
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict
+from typing import Any, Final, Protocol, TypedDict
 
 from magnetar.client.enlisting import Enlisting
 from magnetar.errors import ProtocolViolation
@@ -116,8 +116,8 @@ class Outgoing:
 
     data: bytes | None
     sent: Outcome
-    key: str | bytes | None
-    options: MessageOptions
+    key: Final[str | bytes | None]
+    options: Final[MessageOptions]
     """What else was said about it."""
     size: int
     """Bytes that it holds while it waits for its receipt."""
@@ -127,7 +127,7 @@ class Outgoing:
     expires_at: float = 0.0
     count: int = 1
     """How many messages it is."""
-    pack: Pack | None = None
+    pack: Final[Pack | None] = None
     """What it is if it is more than one."""
     group: Sequence[bytes] = ()
     """Or the data of several that say nothing else."""

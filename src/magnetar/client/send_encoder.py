@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Protocol
+from typing import Final, Protocol
 
 from magnetar.client.encryption import Sealer
 from magnetar.client.error import InvalidMessageError
@@ -62,12 +62,12 @@ class SendSettings(Protocol):
 class SendEncoder:
     """What all frames of one producer have in common."""
 
-    producer_id: int
-    producer_name: str
-    settings: SendSettings
-    schema_version: bytes
-    message_bytes_max: int
-    sealer: Sealer | None = None
+    producer_id: Final[int]
+    producer_name: Final[str]
+    settings: Final[SendSettings]
+    schema_version: Final[bytes]
+    message_bytes_max: Final[int]
+    sealer: Final[Sealer | None] = None
     plain: PlainSend = field(init=False)
     is_open: bool = field(init=False)
     """Whether payloads go out as they are."""

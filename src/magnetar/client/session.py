@@ -76,18 +76,18 @@ class MemoryLimit:
 
 @dataclass(slots=True)
 class Session:
-    pool: ConnectionPool
-    lookup: Lookup
-    clock: Clock
+    pool: Final[ConnectionPool]
+    lookup: Final[Lookup]
+    clock: Final[Clock]
     policy: ConnectionPolicy
-    operation_timeout: float
-    made: dict[Closable, None] = field(default_factory=dict)
+    operation_timeout: Final[float]
+    made: Final[dict[Closable, None]] = field(default_factory=dict)
     """What is open, in the order it was made."""
-    scope: TaskScope = field(default_factory=lambda: TaskScope("client"))
-    memory: MemoryLimit = field(default_factory=MemoryLimit)
+    scope: Final[TaskScope] = field(default_factory=lambda: TaskScope("client"))
+    memory: Final[MemoryLimit] = field(default_factory=MemoryLimit)
     """What may wait for receipts, all producers together."""
-    telemetry: Telemetry | None = None
-    events: Events = field(default_factory=Events)
+    telemetry: Final[Telemetry | None] = None
+    events: Final[Events] = field(default_factory=Events)
     is_ending_now: bool = False
     """Nothing is waited for any more: what is not confirmed fails."""
     schemas: SchemaBook = field(init=False)

@@ -63,16 +63,16 @@ class ChunkUnbegun(MagnetarError):
 class _Entries:
     """One row an entry, and how many messages each gave."""
 
-    counts: list[int] = field(default_factory=list)
-    ledgers: list[int] = field(default_factory=list)
-    entries: list[int] = field(default_factory=list)
-    publish_ms: list[int] = field(default_factory=list)
-    sequences: list[int] = field(default_factory=list)
-    firsts: list[int] = field(default_factory=list)
+    counts: Final[list[int]] = field(default_factory=list)
+    ledgers: Final[list[int]] = field(default_factory=list)
+    entries: Final[list[int]] = field(default_factory=list)
+    publish_ms: Final[list[int]] = field(default_factory=list)
+    sequences: Final[list[int]] = field(default_factory=list)
+    firsts: Final[list[int]] = field(default_factory=list)
     """The batch index of the first message; -1 for an entry that is one message."""
-    producers: list[str] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
-    encryptions: list[tuple[tuple[str, ...], bool] | None] = field(default_factory=list)
+    producers: Final[list[str]] = field(default_factory=list)
+    versions: Final[list[int]] = field(default_factory=list)
+    encryptions: Final[list[tuple[tuple[str, ...], bool] | None]] = field(default_factory=list)
     """The names of the keys, and whether the payload was decrypted."""
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from itertools import takewhile
-from typing import Self
+from typing import Final, Self
 
 from magnetar.errors import (
     BrokerError,
@@ -62,14 +62,14 @@ class Log:
         """It is of use once it is open. Logs that share a `pace` write their cursors within one
         budget, and those that share a `tally_pace` count messages within one.
         """
-        self.name = name
-        self.store = store
-        self.records = records
-        self.disposal = Disposal(store, term, name)
-        self.term = term
-        self.clock = clock
-        self.pace = pace or CursorPace(clock)
-        self.scope = TaskScope(f"log {name}")
+        self.name: Final = name
+        self.store: Final = store
+        self.records: Final = records
+        self.disposal: Final = Disposal(store, term, name)
+        self.term: Final = term
+        self.clock: Final = clock
+        self.pace: Final = pace or CursorPace(clock)
+        self.scope: Final = TaskScope(f"log {name}")
         self.policy = policy
         self.entries_added = 0
         """Entries that became durable since the log was opened."""
@@ -77,12 +77,12 @@ class Log:
         """When the last ledger was opened by this owner; 0 when none was."""
         self.ledger: OpenLedger | None = None
         """The one at the end, which takes flights."""
-        self.appended: list[Callable[[], None]] = []
+        self.appended: Final[list[Callable[[], None]]] = []
         """Called once for each batch of runs that became durable."""
-        self.sequence = LedgerSequence()
-        self.record = LogRecord(name, records, self.disposal, self.sequence)
-        self.cache = cache.view()
-        self.reader = LogReader(
+        self.sequence: Final = LedgerSequence()
+        self.record: Final = LogRecord(name, records, self.disposal, self.sequence)
+        self.cache: Final = cache.view()
+        self.reader: Final = LogReader(
             self.sequence,
             store,
             self.cache,
@@ -90,8 +90,8 @@ class Log:
             count_messages,
             tally_pace or TallyPace(clock),
         )
-        self.cursors = CursorSet(self, self.sequence, self.cache)
-        self.flights = FlightQueue(self, self.record, store, clock)
+        self.cursors: Final = CursorSet(self, self.sequence, self.cache)
+        self.flights: Final = FlightQueue(self, self.record, store, clock)
         self.record.fenced.append(self.flights.send)  # which refuses what waits
         self._loop = asyncio.get_running_loop()
         self._left: OpenLedger | None = None  # takes none any more and is to be sealed

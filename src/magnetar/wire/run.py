@@ -79,7 +79,7 @@ class SendRun:
     reply_to: Sender
 
     def __init__(self, producer_id: int) -> None:
-        self.producer_id = producer_id
+        self.producer_id: Final = producer_id
         self.sequences: list[int] = []
         self.highests: list[int] = []
         self.counts: list[int] = []

@@ -34,11 +34,11 @@ _SYSTEM: Final = f"://{SYSTEM_TENANT}/"
 class Row(Struct):
     """One topic with everything that belongs to it."""
 
-    name: str
-    kind: str
+    name: Final[str]
+    kind: Final[str]
     parts: int = 0
     """Partitions or segments that are loaded."""
-    isLoaded: bool = False
+    isLoaded: Final[bool] = False
     msgRateIn: float = 0.0
     msgRateOut: float = 0.0
     bytesRateIn: float = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
 
 from magnetar.client.admin.composed import (
     AsyncNamespaceAdmin,
@@ -55,18 +55,18 @@ class AsyncAdmin:
             tls=tls,
             timeout_s=timeout,
         )
-        self.clusters = AsyncClusterAdmin(self._transport)
-        self.bookies = AsyncBookieAdmin(self._transport)
-        self.brokers = AsyncBrokerAdmin(self._transport)
-        self.tenants = AsyncTenantAdmin(self._transport)
-        self.namespaces = AsyncNamespaceAdmin(self._transport)
-        self.topics = AsyncTopicAdmin(self._transport)
-        self.scalable_topics = AsyncScalableTopicAdmin(self._transport)
+        self.clusters: Final = AsyncClusterAdmin(self._transport)
+        self.bookies: Final = AsyncBookieAdmin(self._transport)
+        self.brokers: Final = AsyncBrokerAdmin(self._transport)
+        self.tenants: Final = AsyncTenantAdmin(self._transport)
+        self.namespaces: Final = AsyncNamespaceAdmin(self._transport)
+        self.topics: Final = AsyncTopicAdmin(self._transport)
+        self.scalable_topics: Final = AsyncScalableTopicAdmin(self._transport)
         self.subscriptions = AsyncSubscriptionAdmin(self._transport)
         self.schemas = AsyncSchemaAdmin(self._transport)
-        self.topic_policies = AsyncTopicPolicyAdmin(self._transport)
-        self.transactions = AsyncTransactionAdmin(self._transport)
-        self.reads = AsyncReadAdmin(self._transport)
+        self.topic_policies: Final = AsyncTopicPolicyAdmin(self._transport)
+        self.transactions: Final = AsyncTransactionAdmin(self._transport)
+        self.reads: Final = AsyncReadAdmin(self._transport)
 
     def _make_network(self) -> Network:
         from magnetar.client.admin.loop import LoopNetwork

@@ -134,14 +134,14 @@ class Listener(Protocol):
 class Link:
     """Belongs to the event loop it was opened on."""
 
-    hosts: str
-    session_timeout_s: float
-    deadline_s: float
-    listener: Listener
-    clock: Clock
-    tls: ZookeeperTls | None = None
-    login: ZookeeperLogin | None = None
-    inbox: deque[Reply | Event | Turn] = field(default_factory=deque)
+    hosts: Final[str]
+    session_timeout_s: Final[float]
+    deadline_s: Final[float]
+    listener: Final[Listener]
+    clock: Final[Clock]
+    tls: Final[ZookeeperTls | None] = None
+    login: Final[ZookeeperLogin | None] = None
+    inbox: Final[deque[Reply | Event | Turn]] = field(default_factory=deque)
     session: tuple[int, bytes] = (0, b"")
     """The number of the last session and what proves that it is ours."""
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from magnetar.errors import ConsumerBusy
 from magnetar.model.subscription import SubscriptionType
@@ -62,19 +62,19 @@ class Member(Generic[C]):
         priority: int = 0,
         ranges: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self.consumer = consumer
-        self.name = name
+        self.consumer: Final = consumer
+        self.name: Final = name
         self.number = number
-        self.priority = priority
+        self.priority: Final = priority
         """Lower is served first."""
-        self.ranges = tuple(SlotRange(*each) for each in ranges)
+        self.ranges: Final = tuple(SlotRange(*each) for each in ranges)
         self.permits = 0
         self.blocked = False
         """Too much is unacknowledged: nothing is delivered, and permits are put aside."""
         self.blocked_permits = 0
         self.unacked = 0
         """Messages, where entries are tracked one by one."""
-        self.pending: dict[tuple[int, int], int] = {}
+        self.pending: Final[dict[tuple[int, int], int]] = {}
         """Entries that are unacknowledged, and how many messages of each."""
         self.writable = True
 

@@ -68,23 +68,23 @@ class _Segments:
     def __init__(self, load: TopicLoad, overload: Rates) -> None:
         self._load = load
         self._overload = overload
-        self.ids: list[SegmentId] = []
-        self.spans: list[Range] = []
-        self.widths: list[int] = []
-        self.merged: list[int] = []
+        self.ids: Final[list[SegmentId]] = []
+        self.spans: Final[list[Range]] = []
+        self.widths: Final[list[int]] = []
+        self.merged: Final[list[int]] = []
         """The merges that lie behind each, a bit for the segment that each made; as long as none
         is pruned."""
-        self.merges: list[int] = []
-        self.born: list[int] = []
-        self.made_by: list[ChangeKind | None] = []
-        self.rates: list[Floats] = []
+        self.merges: Final[list[int]] = []
+        self.born: Final[list[int]] = []
+        self.made_by: Final[list[ChangeKind | None]] = []
+        self.rates: Final[list[Floats]] = []
         """By step and rate."""
-        self.cold = Stretches()
-        self.overloaded: list[Spans] = []
-        self.overloaded_at: list[int] = []
+        self.cold: Final = Stretches()
+        self.overloaded: Final[list[Spans]] = []
+        self.overloaded_at: Final[list[int]] = []
         """The first step with too much load, of those that are not accounted for yet."""
-        self.hot = Stretches()
-        self.ripe = Stretches()
+        self.hot: Final = Stretches()
+        self.ripe: Final = Stretches()
         """When each may merge with its right neighbour."""
         self.next_id = 0
 

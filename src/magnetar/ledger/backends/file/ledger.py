@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from operator import attrgetter
+from typing import Final
 
 import msgspec
 
@@ -91,18 +92,18 @@ class FileLedger:
     )
 
     def __init__(self, ledger: int, term: int, properties: Mapping[str, str]) -> None:
-        self.id = ledger
+        self.id: Final = ledger
         self.term = term
         self.claimed_term = term
         """The highest term anybody asked for; its record may still be on the way."""
-        self.properties = dict(properties)
+        self.properties: Final = dict(properties)
         self.sealed = False
         self.last = -1
         self.length = 0
         self.parts: list[Part] = []
         self.runs: RunIndex | None = None
         self.damage: Damage | None = None
-        self.holes: list[Hole] = []
+        self.holes: Final[list[Hole]] = []
         self.deletion_intended = False
         self.writable = False
         self.next_entry = 0

@@ -46,7 +46,7 @@ from magnetar.ledger.backends.file.usage import JournalUsage
 from magnetar.ledger.backends.file.witness import LedgerWitness, MetadataWitness
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Examined:
     ledgers: dict[int, FileLedger]
     usage: JournalUsage
