@@ -347,27 +347,12 @@ class FileLedgerStore:
 
     def counters(self) -> Mapping[str, Mapping[str, float]]:
         own = {
-            "journal_groups": self.groups,
-            "journal_syncs": self.syncs,
-            "journal_bytes": self.bytes_written,
+            "journal_groups": self._journal.groups,
+            "journal_syncs": self._journal.syncs,
+            "journal_bytes": self._journal.bytes_written,
             "journal_write_seconds": self._journal.write_s,
         }
         return {"": own}
-
-    @property
-    def groups(self) -> int:
-        """Group commits so far."""
-        return self._journal.groups
-
-    @property
-    def syncs(self) -> int:
-        """Syncs of the journal so far."""
-        return self._journal.syncs
-
-    @property
-    def bytes_written(self) -> int:
-        """Bytes written to the journal so far."""
-        return self._journal.bytes_written
 
     @property
     def journal_bytes(self) -> int:
