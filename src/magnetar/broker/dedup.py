@@ -7,8 +7,8 @@ from enum import Enum
 from itertools import groupby
 from typing import Final, Protocol
 
-from magnetar.broker.access import ProducerSet
 from magnetar.broker.consumer_group import GroupTopic
+from magnetar.broker.producer_set import ProducerSet
 from magnetar.errors import BrokerError, ProtocolViolation
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from magnetar.broker.access import ProducerSet
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.consumer_group import ConsumerGroup
 from magnetar.broker.dispatch.view import EntryView
 from magnetar.broker.limiter import make_limiter
 from magnetar.broker.producer import Producer
+from magnetar.broker.producer_set import ProducerSet
 from magnetar.broker.topic import Topic
 from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import (

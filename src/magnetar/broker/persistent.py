@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from magnetar.broker.access import ProducerSet
 from magnetar.broker.compaction import Compactor
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.dedup import Deduplicator, Verdict
@@ -16,6 +15,7 @@ from magnetar.broker.entry import delay_ms
 from magnetar.broker.limiter import RateLimiter, make_limiter
 from magnetar.broker.policy_default import plan_log
 from magnetar.broker.producer import Producer
+from magnetar.broker.producer_set import ProducerSet
 from magnetar.broker.subscription import ANSWERED_S_MAX, SubscriptionListener
 from magnetar.broker.subscription_set import SubscriptionSet
 from magnetar.broker.termination import Termination

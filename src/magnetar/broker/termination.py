@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from magnetar.broker.access import ProducerSet
+from magnetar.broker.producer_set import ProducerSet
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import TopicTerminated
 from magnetar.ledger.log import Log

@@ -6,12 +6,12 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Final
 
-from magnetar.broker.access import ProducerSet
 from magnetar.broker.admission import Admission
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.dedup import Deduplicator
 from magnetar.broker.entry import is_encrypted
 from magnetar.broker.producer import Producer
+from magnetar.broker.producer_set import ProducerSet
 from magnetar.broker.throttle import PublishThrottle
 from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import (

@@ -15,7 +15,7 @@ from magnetar.broker.handler.consumer import (
     on_redeliver,
 )
 from magnetar.broker.handler.lookup import LookupCommands
-from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.handler.permission import CommandPermissions
 from magnetar.broker.handler.producer import ProducerCommands
 from magnetar.broker.handler.scalable import ScalableCommands, leave_group
 from magnetar.broker.handler.scalable import on_close as on_scalable_close
@@ -66,7 +66,7 @@ class CommandOwners(
 
 def make_handlers(owners: CommandOwners) -> Mapping[int, Handler]:
     """The handlers of a broker, each with the few parts of it that it needs."""
-    access, plane = CommandAccess(owners.authorization), owners.scalable
+    access, plane = CommandPermissions(owners.authorization), owners.scalable
     producers = ProducerCommands(
         access,
         owners,

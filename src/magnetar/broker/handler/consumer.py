@@ -10,7 +10,7 @@ from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.connection import Connection
 from magnetar.broker.consumer import Consumer
 from magnetar.broker.consumer_group import ConsumerGroup
-from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.handler.permission import CommandPermissions
 from magnetar.broker.handler.schema import check_consumer_schema
 from magnetar.broker.handler.topic import TopicSource
 from magnetar.broker.log_search import last_message_id, last_visible
@@ -54,7 +54,7 @@ from magnetar.wire.command import (
 
 @dataclass(frozen=True)
 class ConsumerCommands:
-    access: CommandAccess
+    access: CommandPermissions
     topics: TopicSource
     schemas: SchemaRegistry
     clock: Clock

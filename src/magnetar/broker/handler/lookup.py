@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.client_limit import RequestLimit
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.handler.permission import CommandPermissions
 from magnetar.broker.ownership import Ownership
 from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.transaction import ASSIGN_TOPIC
@@ -24,7 +24,7 @@ from magnetar.wire.command import (
 
 @dataclass(frozen=True)
 class LookupCommands:
-    access: CommandAccess
+    access: CommandPermissions
     limit: RequestLimit
     ownership: Ownership
     catalog: TopicCatalog

@@ -64,7 +64,7 @@ NEEDS: Final[Mapping[int, Need]] = {
 """A connection that has not said who it is may send nothing but what is open."""
 
 
-class CommandAccess:
+class CommandPermissions:
     """Decides which commands a connection's caller may send."""
 
     def __init__(self, authorization: Authorization) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.handler.permission import CommandPermissions
 from magnetar.broker.handler.topic import TopicSource
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.producer import AccessMode, Producer
@@ -36,7 +36,7 @@ from magnetar.wire.stored import asks_last_stored
 
 @dataclass(frozen=True)
 class ProducerCommands:
-    access: CommandAccess
+    access: CommandPermissions
     topics: TopicSource
     schemas: SchemaRegistry
     clock: Clock

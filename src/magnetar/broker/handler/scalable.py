@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.handler.permission import CommandPermissions
 from magnetar.broker.scalable.connection_registry import ConnectionRegistry
 from magnetar.broker.scalable.coordinator import Coordinator
 from magnetar.broker.scalable.service import ScalableService
@@ -65,7 +65,7 @@ def _code_of(refusal: BrokerError) -> str:
 
 @dataclass(frozen=True)
 class ScalableCommands:
-    access: CommandAccess
+    access: CommandPermissions
     config: Configuration
     plane: ScalableService
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.handler.permission import CommandPermissions
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.schema import SchemaRegistry, schema_id
 from magnetar.errors import (
@@ -54,7 +54,7 @@ async def check_consumer_schema(
 
 @dataclass(frozen=True)
 class SchemaCommands:
-    access: CommandAccess
+    access: CommandPermissions
     schemas: SchemaRegistry
     catalog: TopicCatalog
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.handler.permission import CommandPermissions
 from magnetar.broker.topiclist import TopicLists, TopicListWatcher, TopicListWatchers, TopicPattern
 from magnetar.errors import BrokerError, NotAllowed
 from magnetar.metadata.store import MetadataStore
@@ -35,7 +35,7 @@ _DOMAINS = {
 
 @dataclass(frozen=True)
 class TopicListCommands:
-    access: CommandAccess
+    access: CommandPermissions
     catalog: TopicCatalog
     lists: TopicLists
     store: MetadataStore

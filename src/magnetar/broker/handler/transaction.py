@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from magnetar.broker.connection import Connection
-from magnetar.broker.handler.permission import CommandAccess
+from magnetar.broker.handler.permission import CommandPermissions
 from magnetar.broker.transaction.remote import Coordination
 from magnetar.broker.transaction.service import TransactionService
 from magnetar.broker.transaction.watch import AssignmentWatches
@@ -27,7 +27,7 @@ from magnetar.wire.transaction_answer import encode_transaction_answer
 
 @dataclass(frozen=True)
 class TransactionCommands:
-    access: CommandAccess
+    access: CommandPermissions
     config: Configuration
     limits: Limits
     transactions: TransactionService
