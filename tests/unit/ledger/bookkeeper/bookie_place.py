@@ -7,6 +7,7 @@ entry replaces an earlier one, a fence lasts for ever.
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,28 +42,54 @@ class FakeBookie:
     frames: int = 0
     connections: int = 0
     port: int = 0
-    _server: asyncio.Server | None = None
-    _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    _listening: socket.socket | None = None
+    _connecting: set[asyncio.Task[object]] = field(default_factory=set)
+    _transports: set[asyncio.Transport] = field(default_factory=set)
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._listening = socket.create_server(("127.0.0.1", self.port))
+        self._listening.setblocking(False)
+        self.port = self._listening.getsockname()[1]
+        asyncio.get_running_loop().add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        """By hand: an asyncio.Server that is closed meanwhile loses what it has accepted."""
+        if self._listening is None:
+            return
+        try:
+            accepted, _ = self._listening.accept()
+        except BlockingIOError:
+            return
+        loop = asyncio.get_running_loop()
+        connecting = loop.connect_accepted_socket(partial(_Connection, self), accepted)
+        task = loop.create_task(connecting)
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
 
     async def stop(self) -> None:
         """As a kill: connections are cut, what was stored stays."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for writer in self._writers:
-            writer.transport.abort()
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening.close()
+            self._listening = None
+        for transport in self._transports:
+            transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def on_connection(self, transport: asyncio.Transport) -> None:
+        """One that was accepted just before the end is cut too, though nothing serves it yet."""
+        self._transports.add(transport)
+        if self._listening is None:
+            transport.abort()
+
+    def on_connection_lost(self, transport: asyncio.Transport) -> None:
+        self._transports.discard(transport)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        self._writers.add(writer)
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(4))
@@ -76,7 +103,6 @@ class FakeBookie:
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
-            self._writers.discard(writer)
             writer.close()
 
     def _answer(self, body: bytes) -> bytes | None:
@@ -131,6 +157,26 @@ class FakeBookie:
         code = Code.OK if parts else Code.NO_ENTRY
         head = HEAD.pack(0x02070000, code, ledger, first) + number.to_bytes(8)
         return head + b"".join(parts)
+
+
+class _Connection(asyncio.StreamReaderProtocol):
+    """Known to its bookie before anything is read from it."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, bookie: FakeBookie) -> None:
+        super().__init__(asyncio.StreamReader(), bookie.serve)
+        self._bookie = bookie
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        super().connection_made(transport)
+        self._transport = transport
+        self._bookie.on_connection(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._bookie.on_connection_lost(self._transport)
+        super().connection_lost(exc)
 
 
 @dataclass
