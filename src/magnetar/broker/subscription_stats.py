@@ -11,7 +11,7 @@ from magnetar.broker.lag import Lag
 from magnetar.broker.nonpersistent import TransientSubscription
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import ProtocolViolation
-from magnetar.model.answer.topic import ConsumerStats, SubscriptionStats
+from magnetar.model.answer.topic import SubscriptionStats, TopicConsumerStats
 from magnetar.model.position import LATEST
 from magnetar.rules.dispatch.keyshared import KeyShared
 from magnetar.rules.dispatch.shared import Shared
@@ -181,7 +181,7 @@ def _common_stats(rate: Rate, consumers: Iterable[Consumer]) -> SubscriptionStat
     }
 
 
-def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> ConsumerStats:
+def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> TopicConsumerStats:
     member = consumer.member
     held = len(member.pending)
     held_per_entry = round(member.unacked / held if held else messages_per_entry)
@@ -218,7 +218,7 @@ def _consumer_stats(consumer: Consumer, messages_per_entry: int) -> ConsumerStat
 
 
 def _add_slots(
-    stats: SubscriptionStats, consumers: Sequence[ConsumerStats], machine: KeyShared[Consumer]
+    stats: SubscriptionStats, consumers: Sequence[TopicConsumerStats], machine: KeyShared[Consumer]
 ) -> None:
     """Who owns which hash ranges, and which hashes drain before they change hands."""
     stats["keySharedMode"] = "STICKY" if machine.is_sticky else "AUTO_SPLIT"

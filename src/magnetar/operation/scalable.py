@@ -10,9 +10,9 @@ from typing import Final
 
 from magnetar.model.answer.log import LogStats
 from magnetar.model.answer.scalable import (
-    LayoutChange,
     MeasuredLoad,
     MigrationCheck,
+    PastLayoutChange,
     ScalableExplanation,
     ScalableTopicStats,
     ScaleDecisionAnswer,
@@ -211,7 +211,7 @@ TABLE.add(
     "GET /history",
     TOPIC_READ,
     "The latest changes of the layout, oldest first.",
-    result=Answer(LayoutChange, Form.LIST),
+    result=Answer(PastLayoutChange, Form.LIST),
     cli=Verb("history", "list the latest changes of the layout"),
 )
 TABLE.add(

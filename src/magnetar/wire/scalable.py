@@ -27,7 +27,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from magnetar.errors import InvalidLayout, PreconditionFailed, RecordUnreadable
-from magnetar.model.answer.scalable import LayoutChange, LoadAnswer
+from magnetar.model.answer.scalable import LoadAnswer, PastLayoutChange
 from magnetar.model.layout import Layout, Links
 from magnetar.model.scalable import (
     ChangeKind,
@@ -313,7 +313,7 @@ def _parse_intent(value: Json) -> Intent:
             )
 
 
-def format_event(event: LayoutEvent) -> LayoutChange:
+def format_event(event: LayoutEvent) -> PastLayoutChange:
     return {
         "epoch": event.epoch,
         "kind": event.kind.value,

@@ -28,7 +28,7 @@ from magnetar.errors import (
     TopicMigrated,
     TopicNotFound,
 )
-from magnetar.model.answer.scalable import GroupAnswer, LayoutChange, MigrationCheck, ScaleValue
+from magnetar.model.answer.scalable import GroupAnswer, MigrationCheck, PastLayoutChange, ScaleValue
 from magnetar.model.autoscale import (
     FIELDS,
     AutoScaleOverride,
@@ -119,7 +119,7 @@ async def get_metadata(record: ScalableTopicMetadata) -> Document:
 
 
 @carries_out("scalable_topics.history")
-async def get_history(record: ScalableTopicMetadata) -> Sequence[LayoutChange]:
+async def get_history(record: ScalableTopicMetadata) -> Sequence[PastLayoutChange]:
     return [format_event(event) for event in record.history]
 
 

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from magnetar.model.answer.log import BacklogAnalysis, JobStatus, LogStats, PartitionedLogStats
     from magnetar.model.answer.scalable import (
         GroupAnswer,
-        LayoutChange,
         MeasuredLoad,
         MigrationCheck,
+        PastLayoutChange,
         ScalableExplanation,
         ScalableTopicStats,
         ScaleDecisionAnswer,
@@ -828,7 +828,7 @@ class ScalableTopicAdmin:
         """What each active segment carries."""
         return run(self._inner.load(topic))
 
-    def history(self, topic: str) -> Sequence[LayoutChange]:
+    def history(self, topic: str) -> Sequence[PastLayoutChange]:
         """The latest changes of the layout, oldest first."""
         return run(self._inner.history(topic))
 

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from magnetar.model.answer.log import BacklogAnalysis, JobStatus, LogStats, PartitionedLogStats
     from magnetar.model.answer.scalable import (
         GroupAnswer,
-        LayoutChange,
         MeasuredLoad,
         MigrationCheck,
+        PastLayoutChange,
         ScalableExplanation,
         ScalableTopicStats,
         ScaleDecisionAnswer,
@@ -1247,9 +1247,9 @@ class AsyncScalableTopicAdmin:
         )
         return found
 
-    async def history(self, topic: str) -> Sequence[LayoutChange]:
+    async def history(self, topic: str) -> Sequence[PastLayoutChange]:
         """The latest changes of the layout, oldest first."""
-        found: Sequence[LayoutChange] = (
+        found: Sequence[PastLayoutChange] = (
             await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}/history") or []
         )
         return found

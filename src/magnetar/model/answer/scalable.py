@@ -131,7 +131,7 @@ class ScalableExplanation(TypedDict):
     subscriptions: dict[str, list[str]]
 
 
-class LayoutChange(TypedDict):
+class PastLayoutChange(TypedDict):
     epoch: int
     kind: str
     segmentIds: list[int]

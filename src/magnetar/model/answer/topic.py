@@ -27,7 +27,7 @@ class DrainingHash(TypedDict):
     blockedAttempts: int
 
 
-class ConsumerStats(TypedDict):
+class TopicConsumerStats(TypedDict):
     msgRateOut: float
     msgThroughputOut: float
     bytesOutCounter: int
@@ -84,7 +84,7 @@ class SubscriptionStats(TypedDict):
     lastConsumedTimestamp: int
     lastAckedTimestamp: int
     lastMarkDeleteAdvancedTimestamp: int
-    consumers: list[ConsumerStats]
+    consumers: list[TopicConsumerStats]
     isDurable: bool
     isReplicated: bool
     allowOutOfOrderDelivery: bool
