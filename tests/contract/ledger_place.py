@@ -19,9 +19,9 @@ from magnetar.ledger.backends.joint import (
     make_ledger_id,
     number_above,
 )
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.store import LedgerStore
 from magnetar.runtime.task import TaskScope
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from magnetar.testing.simulation.disk import SimulatedDisk
 from tests.contract.bookkeeper_place import bookkeeper_store
 from tests.unit.ledger.file_place import BY_HAND

@@ -16,7 +16,6 @@ from magnetar.broker.service import Service
 from magnetar.broker.topicpolicy.contract import TopicPoliciesService
 from magnetar.broker.topicpolicy.legacy import LegacyAwareTopicPolicies
 from magnetar.broker.topicpolicy.system import SystemTopicPolicies
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.model.name import NamespaceName, TopicName, parse_topic
 from magnetar.model.policy import Policies, TopicPolicies
@@ -24,6 +23,7 @@ from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.ledger import FaultyLedgerStore
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from tests.contract.metadata_place import PLACES
 from tests.unit.broker.broker_place import assemble
 

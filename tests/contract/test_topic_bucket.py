@@ -13,7 +13,6 @@ import pytest
 
 from magnetar.broker.ledger_sweep import NamedLedgers
 from magnetar.errors import BucketsDiffer, RecordUnreadable
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.belonging import LedgerUse, UseKind, parse_use
 from magnetar.ledger.orphan import remove_orphans
 from magnetar.ledger.store import LedgerStore
@@ -22,6 +21,7 @@ from magnetar.metadata.store import ANY_VERSION, MetadataStore
 from magnetar.model.document import decode_document, encode_document
 from magnetar.model.name import NamespaceName, TopicDomain, parse_topic
 from magnetar.model.policy import Policies
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from magnetar.testing.zookeeper import shared_zookeeper
 from tests.contract.metadata_place import PLACES, Place
 from tests.unit.admin.assembly import OWNER, V2, Admin, admin_of_new_broker

@@ -14,7 +14,6 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
 from magnetar.errors import BrokerError, StoreClosed
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.cache import EntryCache
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.path import child_of
@@ -33,6 +32,7 @@ from magnetar.model.segment import Segment
 from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.ledger import FaultyLedgerStore
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from magnetar.wire.command import MessageMetadata
 from magnetar.wire.entry import decode_entry, encode_entry
 from tests.unit.broker.broker_place import NAMESPACE, Place, StillClock

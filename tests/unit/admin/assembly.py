@@ -19,7 +19,6 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.seed import seed_cluster
 from magnetar.broker.service import Service
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
@@ -28,6 +27,7 @@ from magnetar.model.name import parse_topic
 from magnetar.model.position import Position, Term
 from magnetar.runtime.clock import Clock, SystemClock
 from magnetar.runtime.configuration import Configuration
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from magnetar.wire.command import MessageMetadata
 from magnetar.wire.entry import encode_entry
 

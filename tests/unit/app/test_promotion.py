@@ -22,7 +22,6 @@ from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.resource import Resources
 from magnetar.broker.service import Service
 from magnetar.errors import DataDirectoryRefused, PromotionRefused, StorageFailed, VersionConflict
-from magnetar.ledger.backends.memory import MemoryLedgerStore, MemoryWriter
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.info import LogPolicy
 from magnetar.ledger.log import Log
@@ -40,6 +39,7 @@ from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing import MagnetarBroker
+from magnetar.testing.memory_ledger import MemoryLedgerStore, MemoryWriter
 from magnetar.wire.scalable import encode_topic_record
 from tests.unit.broker.broker_place import assemble
 

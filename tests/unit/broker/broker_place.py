@@ -17,7 +17,6 @@ from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
@@ -28,6 +27,7 @@ from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import Clock, LoopClock
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.ledger import FaultyLedgerStore
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from magnetar.testing.simulation.loop import VirtualLoop
 from magnetar.wire.command import (
     BaseCommand,

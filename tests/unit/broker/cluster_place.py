@@ -13,13 +13,13 @@ from magnetar.broker.bundle_ownership import BundleOwnership
 from magnetar.broker.node import open_node
 from magnetar.broker.ownership import Owner
 from magnetar.broker.service import Service
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.name import TopicName
 from magnetar.model.position import Term
 from magnetar.rules.bundle import Bundle
 from magnetar.runtime.clock import SYSTEM
 from magnetar.runtime.configuration import Configuration
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from tests.unit.broker.broker_place import Peer
 
 SETTINGS = {"clusterName": "c1", "scalableTopicAutoScaleEnabled": False}

@@ -15,13 +15,13 @@ from magnetar.errors import (
     ServiceNotReady,
     TopicUnsupported,
 )
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.model.log_path import log_path
 from magnetar.model.name import NamespaceName, parse_topic
 from magnetar.model.policy import Policies
 from magnetar.model.position import Position, Term
 from magnetar.model.stored_log import CursorInfo, LedgerPart, LogInfo, Offload
 from magnetar.model.transaction import TransactionId
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from magnetar.wire.command import MessageMetadata
 from magnetar.wire.entry import decode_entry, encode_entry
 from magnetar.wire.pb import storage_pb2

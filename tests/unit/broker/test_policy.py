@@ -14,7 +14,6 @@ from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.topicpolicy.metadata import topic_policies_path
 from magnetar.errors import MethodNotAllowed, NotAllowed
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.metadata.store import ABSENT, ANY_VERSION, MetadataStore, Record
@@ -24,6 +23,7 @@ from magnetar.model.policy import AutoTopicCreationOverride, Policies, TopicPoli
 from magnetar.rules.policy import AutoTopicCreation
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from tests.unit.broker.broker_place import assemble
 
 NAMESPACE = NamespaceName("t", "n")

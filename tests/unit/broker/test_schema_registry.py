@@ -10,13 +10,13 @@ import pytest
 
 from magnetar.broker.schema import SchemaRegistry, schema_id
 from magnetar.errors import IncompatibleSchema, InvalidSchema, LedgerNotFound, StorageFailed
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.limit import Limits
 from magnetar.model.name import parse_topic
 from magnetar.model.schema import CompatibilityStrategy, SchemaData, SchemaType
 from magnetar.runtime.clock import LoopClock
 from magnetar.testing.ledger import FaultyLedgerStore
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from magnetar.wire.schema import decode_locator
 
 TOPIC = parse_topic("persistent://shop/eu/orders")

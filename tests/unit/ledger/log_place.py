@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from magnetar.errors import BrokerError
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.cache import EntryCache
 from magnetar.ledger.flight import PlainRun
 from magnetar.ledger.info import LogPolicy
@@ -18,6 +17,7 @@ from magnetar.model.position import EARLIEST, LedgerId, Position, Term
 from magnetar.runtime.clock import LoopClock
 from magnetar.testing.ledger import FaultyLedgerStore
 from magnetar.testing.log_record import MemoryLogRecords, RecordShelf
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 
 BYTES = 2**20
 SMALL = LogPolicy(entries_max=10, roll_min_ms=0, roll_max_ms=0)

@@ -6,11 +6,11 @@ import math
 import pytest
 
 from magnetar.errors import BrokerError, StorageFailed
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.flight import Flight, FlightState, OpenLedger, PlainRun, measure_room
 from magnetar.ledger.info import LogPolicy
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.position import Position, Term
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from tests.unit.ledger.log_place import Answers
 
 LIMITS = LogPolicy(entries_max=10, bytes_max=100, roll_min_ms=1000)

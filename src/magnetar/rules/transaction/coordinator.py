@@ -224,9 +224,3 @@ class CoordinatorState:
             for each in self.transactions.values()
             if each.status is Status.OPEN and each.deadline_ms <= now_ms
         ]
-
-    def next_deadline_ms(self) -> int | None:
-        deadlines = (
-            each.deadline_ms for each in self.transactions.values() if each.status is Status.OPEN
-        )
-        return min(deadlines, default=None)

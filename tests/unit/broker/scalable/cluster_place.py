@@ -25,7 +25,6 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
 from magnetar.errors import BrokerError
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.cache import EntryCache
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.store import Change, ChangeKind
@@ -39,6 +38,7 @@ from magnetar.rules.bundle import Bundle, full_bundle
 from magnetar.runtime.accept import bind_socket
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from tests.unit.broker.broker_place import NAMESPACE, Peer
 
 

@@ -11,13 +11,13 @@ from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.ledger.cache import EntryCache
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.policy import Policies
 from magnetar.model.position import Term
 from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.configuration import Configuration
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from tests.unit.broker.broker_place import NAMESPACE, StillClock
 
 

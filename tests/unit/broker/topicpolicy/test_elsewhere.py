@@ -13,7 +13,6 @@ from magnetar.broker.resource import Resources
 from magnetar.broker.service import Service
 from magnetar.broker.topicpolicy.system import SystemTopicPolicies
 from magnetar.errors import ServiceNotReady, TopicNotFound
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.name import NamespaceName, TopicName, parse_topic
 from magnetar.model.policy import Policies
@@ -21,6 +20,7 @@ from magnetar.model.position import Term
 from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from tests.unit.broker.broker_place import assemble
 
 TOPIC = parse_topic("persistent://shop/eu/orders")

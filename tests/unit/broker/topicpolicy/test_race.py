@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from magnetar.broker.resource import Resources
 from magnetar.broker.service import Service
 from magnetar.errors import BrokerError
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.model.name import NamespaceName, parse_topic
 from magnetar.model.policy import Policies, TopicPolicies
 from magnetar.model.tenancy import TenantInfo
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from tests.unit.broker.broker_place import assemble
 
 TOPIC = parse_topic("persistent://shop/eu/orders")

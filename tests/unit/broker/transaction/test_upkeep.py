@@ -10,12 +10,12 @@ from magnetar.broker.exposition import render_metrics
 from magnetar.broker.transaction.participant import needs_journal
 from magnetar.broker.transaction.recovery import describe
 from magnetar.errors import StorageFailed
-from magnetar.ledger.backends.memory import MemoryLedgerStore
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.store import Stat
 from magnetar.model.log_path import journal_path, participant_journal
 from magnetar.model.position import EARLIEST, Position
 from magnetar.model.transaction import Finished, TransactionId
+from magnetar.testing.memory_ledger import MemoryLedgerStore
 from magnetar.wire.command import (
     BaseCommand,
     CommandNewTxn,

@@ -1,6 +1,4 @@
-"""Ledgers in memory: nothing survives the process. For tests and for brokers that keep nothing on
-purpose.
-"""
+"""Ledgers in memory, for tests: nothing survives the process. The third store of the contract."""
 
 from __future__ import annotations
 
