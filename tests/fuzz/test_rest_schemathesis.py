@@ -9,6 +9,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import response_schema_conformance
 
 from magnetar.admin.openapi import describe
 from magnetar.admin.table import all_routes
@@ -41,10 +42,11 @@ def broker() -> Iterator[MagnetarBroker]:
     max_examples=EXAMPLES_MAX,
     suppress_health_check=[HealthCheck.function_scoped_fixture, *HealthCheck],
 )
-def test_any_request_is_served_or_refused_with_a_reason(
+def test_any_request_is_served_as_described_or_refused_with_a_reason(
     case: schemathesis.Case, broker: MagnetarBroker
 ) -> None:
     response = case.call(base_url=broker.admin_url)
     assert response.status_code < 500 or response.status_code in REFUSALS, response.text
     if response.status_code >= 400:
         assert json.loads(response.text)["reason"]
+    case.validate_response(response, checks=[response_schema_conformance])

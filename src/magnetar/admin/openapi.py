@@ -12,7 +12,7 @@ from magnetar.admin.bind import default_of, query_kind
 from magnetar.admin.response import FORMAT
 from magnetar.admin.route import Route
 from magnetar.model.document import decode_json
-from magnetar.operation.row import JSON, NDJSON, Default, Kind, Operation, Place
+from magnetar.operation.row import JSON, NDJSON, Default, Kind, Operation, Place, Result
 
 _EXAMPLES: Final[Mapping[str, str | int]] = {
     "tenant": "public",
@@ -161,6 +161,6 @@ def _responses(row: Operation, found: Mapping[str, Any]) -> dict[str, Any]:
         responses[status] = {"description": description, "content": content}
         if found:
             content[JSON] = found
-    if is_read and first == JSON:
+    if is_read and (first == JSON or row.result is Result.MAYBE_TEXT):
         responses["204"] = {"description": "Nothing is set"}
     return responses

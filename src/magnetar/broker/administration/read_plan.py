@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from magnetar.broker.administration.port import PeerOwners, QueryOwners
 from magnetar.broker.administration.read_part import HOLD_PROPERTY, PartOwners, ReadParts
 from magnetar.broker.administration.read_topic import (
+    Part,
     PartLayout,
-    PlannedPart,
     check_readable,
     find_layouts,
     key_of,
@@ -99,7 +99,7 @@ async def plan_read(
     return ReadPlan(tuple(topics), tuple(missing), more, version)
 
 
-def _ask_for(query: ReadQuery, layout: PartLayout, part: PlannedPart) -> PartQuery:
+def _ask_for(query: ReadQuery, layout: PartLayout, part: Part) -> PartQuery:
     position = query.positions.get(layout.key, {}).get(str(part.id), "")
     at_ms = query.at_ms.get(layout.key, query.at_ms.get(_OTHERS))
     return PartQuery(part.name, position, at_ms)

@@ -40,7 +40,7 @@ _RECORDS: Final = 16_384
 _log = Logger(__name__)
 
 
-class PlannedPart(NamedTuple):
+class Part(NamedTuple):
     """One part as the layout has it."""
 
     id: int
@@ -54,7 +54,7 @@ class PartLayout(NamedTuple):
     key: str
     """The name without its domain, which a migration changes."""
     topic: TopicName
-    parts: tuple[PlannedPart, ...]
+    parts: tuple[Part, ...]
     next: int
     must_exist: bool
     """Whether the topic is there only if its part is."""
@@ -104,7 +104,7 @@ async def _find(owners: TopicOwners, name: TopicName) -> PartLayout | None:
 
 def _scalable(topic: TopicName, record: ScalableTopicMetadata) -> PartLayout:
     parts = tuple(
-        PlannedPart(
+        Part(
             int(each.id),
             each.name_in(topic).full,
             tuple(map(int, each.parents)),
@@ -118,7 +118,7 @@ def _scalable(topic: TopicName, record: ScalableTopicMetadata) -> PartLayout:
 
 def _regular(topic: TopicName, partitions: int) -> PartLayout:
     names = [topic.partition(index).full for index in range(partitions)] or [topic.full]
-    parts = tuple(PlannedPart(index, name) for index, name in enumerate(names))
+    parts = tuple(Part(index, name) for index, name in enumerate(names))
     return PartLayout(key_of(topic), topic, parts, len(parts), must_exist=not partitions)
 
 
