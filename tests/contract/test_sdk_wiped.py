@@ -106,3 +106,23 @@ def test_a_reader_passes_over_a_segment_whose_data_is_gone(place: Place) -> None
                 assert await reader.receive(SILENCE_S) is None
 
     asyncio.run(body())
+
+
+def test_consumers_go_on_when_a_regular_topic_is_deleted_and_made_again(place: Place) -> None:
+    async def body() -> None:
+        namespace = place.create_namespace()
+        async with place.client(operation_timeout=5) as client:
+            for kind in ("queue", "stream"):
+                topic = f"persistent://{namespace}/{kind}"
+                async with client.producer(topic) as before:
+                    await before.send(b"before")
+                consumer = await getattr(client, f"{kind}_consumer")(
+                    topic, subscription="s", initial_position="earliest"
+                )
+                assert (await consumer.receive(PATIENCE_S)).data == b"before"
+                await asyncio.to_thread(place.admin.topics.delete, topic, force=True)
+                async with client.producer(topic) as after:
+                    await after.send(b"after")
+                    assert (await consumer.receive(PATIENCE_S)).data == b"after"
+
+    asyncio.run(body())

@@ -83,6 +83,9 @@ class InboxSource:
     def start_over(self, part: TopicConsumer) -> None:
         self._inbox.start_over(part)
 
+    def may_create(self, part: TopicConsumer) -> bool:
+        return True
+
     def on_end(self, part: TopicConsumer) -> None:
         """Consumers of a subscription go on: the topic may be read again."""
 

@@ -25,7 +25,7 @@ from magnetar.client.message_id import MessageId, Vector
 from magnetar.client.progress import PositionVector, Progress, UnackedIds
 from magnetar.client.segment_consumer import SegmentConsumer
 from magnetar.client.session import Session
-from magnetar.client.subscribed_topic import origin_of, plan_reads, settle_segment
+from magnetar.client.subscribed_topic import may_create, origin_of, plan_reads, settle_segment
 from magnetar.client.subscription import ConsumerSettings, SubscriptionType
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.client.topic_set import ConsumerTarget
@@ -259,9 +259,7 @@ class StreamTopic(InboxSource):
             self._shared[number] = UnackedIds()
         elif self._membership is None:
             kind = SubscriptionType.FAILOVER
-        settings = settle_segment(
-            self._settings, number, read, self._watch.layout, is_new=number not in self._known
-        )
+        settings = settle_segment(self._settings, number, read, is_new=number not in self._known)
         return SegmentConsumer(
             self._session,
             read.topic,
@@ -272,6 +270,9 @@ class StreamTopic(InboxSource):
 
     def on_end(self, part: TopicConsumer) -> None:
         self._end(part.segment)
+
+    def may_create(self, part: TopicConsumer) -> bool:
+        return may_create(part, self._watch.layout)
 
     def on_lost(self, part: TopicConsumer, failure: PulsarError) -> None:
         is_current = self.is_current(part)

@@ -18,22 +18,15 @@ from magnetar.client.subscription import ConsumerSettings, Floor, InitialPositio
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.model.layout import Layout
 from magnetar.model.migration import MANAGED
-from magnetar.model.name import TopicName
+from magnetar.model.name import TopicDomain, TopicName
 from magnetar.model.scalable import LayoutView
 from magnetar.model.segment import SegmentId
 
 
 def settle_segment(
-    settings: ConsumerSettings,
-    number: SegmentId,
-    read: SegmentRead,
-    layout: Layout,
-    *,
-    is_new: bool,
+    settings: ConsumerSettings, number: SegmentId, read: SegmentRead, *, is_new: bool
 ) -> ConsumerSettings:
-    """The settings for one segment; one that came later is read from its beginning. A legacy one
-    that is gone does not come back as a regular topic of its name.
-    """
+    """The settings for one segment; one that came later is read from its beginning."""
     properties = dict(settings.properties)
     if read.is_legacy:
         properties[MANAGED] = "true"
@@ -41,9 +34,15 @@ def settle_segment(
         settings,
         name=f"{settings.name}-{'guest' if read.is_guest else 'seg'}-{number}",
         initial_position=InitialPosition.EARLIEST if is_new else settings.initial_position,
-        create_topic=settings.create_topic and (layout.is_synthetic or not read.is_legacy),
         properties=properties,
     )
+
+
+def may_create(part: TopicConsumer, layout: Layout) -> bool:
+    """A regular topic that was deleted is made again, as by other clients; a legacy segment that is
+    gone does not come back as a regular topic of its name.
+    """
+    return layout.is_synthetic or part.topic.domain is TopicDomain.SEGMENT
 
 
 def plan_reads(topic: TopicName, layout: Layout) -> dict[SegmentId, SegmentRead]:
@@ -143,10 +142,11 @@ class SubscribedTopic(InboxSource):
             settings = settle_partition(self._settings, is_new=is_new)
         else:
             origin = origin_of(self.topic, number, is_named=self._names_topic)
-            settings = settle_segment(
-                self._settings, number, read, self._layout.layout, is_new=is_new
-            )
+            settings = settle_segment(self._settings, number, read, is_new=is_new)
         return TopicConsumer(self._session, read.topic, settings, origin=origin, outlet=self)
+
+    def may_create(self, part: TopicConsumer) -> bool:
+        return may_create(part, self._layout.layout)
 
     def on_lost(self, part: TopicConsumer, failure: PulsarError) -> None:
         is_current = self.is_current(part)

@@ -15,7 +15,6 @@ from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.policy import BackoffPolicy
 from magnetar.client.progress import Placed
 from magnetar.client.schema.schema import Schema
-from magnetar.model.migration import MANAGED
 from magnetar.model.name import TopicName
 from magnetar.wire.command import (
     CommandSubscribe,
@@ -147,9 +146,7 @@ def encode_subscribe(
     *,
     floor: Floor | None,
     epoch: int,
-    is_first: bool = True,
 ) -> CommandSubscribe:
-    """What follows a topic does not make it once more: it was deleted meanwhile."""
     body = CommandSubscribe(
         topic=topic.full,
         subscription=settings.subscription,
@@ -159,8 +156,7 @@ def encode_subscribe(
         priority_level=settings.priority,
         durable=settings.is_durable,
         read_compacted=settings.read_compacted,
-        force_topic_creation=settings.create_topic
-        and (is_first or MANAGED not in settings.properties),
+        force_topic_creation=settings.create_topic,
         metadata=_pairs(settings.properties.items()),
         subscription_properties=_pairs(settings.subscription_properties.items()),
     )

@@ -68,6 +68,9 @@ class Outlet(Protocol):
     def start_over(self, part: TopicConsumer) -> None:
         """What waits of it is void, and is delivered once more; what was taken counts."""
 
+    def may_create(self, part: TopicConsumer) -> bool:
+        """Whether it makes its topic where there is none, now that it attaches."""
+
     def on_end(self, part: TopicConsumer) -> None:
         """The topic is sealed or terminated, and the broker has no more to deliver of it."""
 
@@ -86,6 +89,9 @@ class Unread:
 
     def start_over(self, part: TopicConsumer) -> None:
         part.generation += 1
+
+    def may_create(self, part: TopicConsumer) -> bool:
+        return True
 
     def on_end(self, part: TopicConsumer) -> None:
         """There is nothing to do at the end."""
@@ -144,7 +150,6 @@ class TopicConsumer:
         self._threshold = settings.start
         """What is before it was taken already, or is not wanted."""
         self._epoch = 0
-        self._was_attached = False
         self._permits = Permits(self._attachment, self._id, settings.receiver_queue_size)
         self._untaken = 0
         self.acknowledger = Acknowledger(self._id, topic, settings, self._attachment, session)
@@ -395,10 +400,9 @@ class TopicConsumer:
                 self._id,
                 floor=floor,
                 epoch=self._epoch,
-                is_first=not self._was_attached,
             )
+            body.force_topic_creation &= self._outlet.may_create(self)
             await connection.request(body, Type.SUCCESS, timeout=timeout)
-            self._was_attached = True
             if floor is not None and floor.id == LATEST_ID:
                 self._reader.move(pin_latest(await ask_last(connection, self._id, timeout)))
         except BaseException as error:
