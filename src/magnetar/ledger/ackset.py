@@ -7,79 +7,26 @@ taken: a client cannot acknowledge the future.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from magnetar.ledger.run import EntryRun
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.bitset import join_words, split_words
+from magnetar.model.entry_set import EntrySet
 from magnetar.model.position import Position
 from magnetar.model.stored_log import CursorInfo
 
 _LEDGER_END: Final = 1 << 63
+_BITS_RANGES_MIN: Final = 1000
+_WORD_BYTES: Final = 11
+"""Of 64 bits as they are stored, at most."""
+_RANGE_BYTES: Final = 22
+"""Of a range as it is stored, at least where ledgers have numbers of some size."""
 _WORDS_MAX: Final = 1 << 14
 """Of one batch: a million messages."""
 _BATCH_BITS_MAX: Final = 1 << 25
 """Of all batches that one cursor keeps in part: 4 MiB."""
-
-
-class Ranges:
-    """Closed ranges of entry ids of one ledger as two parallel sorted lists; touching ranges are
-    one.
-    """
-
-    __slots__ = ("count", "firsts", "lasts")
-
-    def __init__(self) -> None:
-        self.firsts: list[int] = []
-        self.lasts: list[int] = []
-        self.count = 0  # entries covered
-
-    def add(self, first: int, last: int) -> int:
-        """Return how many entries were new."""
-        firsts, lasts = self.firsts, self.lasts
-        start = bisect_left(lasts, first - 1)
-        end = bisect_right(firsts, last + 1, start)
-        if start == end:
-            firsts.insert(start, first)
-            lasts.insert(start, last)
-            added = last - first + 1
-        else:
-            first, last = min(first, firsts[start]), max(last, lasts[end - 1])
-            known = sum(lasts[start:end]) - sum(firsts[start:end]) + end - start
-            firsts[start:end], lasts[start:end] = [first], [last]
-            added = last - first + 1 - known
-        self.count += added
-        return added
-
-    def cut(self, last: int) -> int:
-        """Forget entries up to `last`; return how many were covered."""
-        end = bisect_right(self.lasts, last)
-        removed = sum(self.lasts[:end]) - sum(self.firsts[:end]) + end
-        del self.firsts[:end], self.lasts[:end]
-        if self.firsts and self.firsts[0] <= last:
-            removed += last + 1 - self.firsts[0]
-            self.firsts[0] = last + 1
-        self.count -= removed
-        return removed
-
-    def covers(self, entry_id: int) -> bool:
-        index = bisect_right(self.firsts, entry_id) - 1
-        return index >= 0 and self.lasts[index] >= entry_id
-
-    def gaps(self, first: int, last: int) -> list[int]:
-        """Entry ids in first..last that are not covered."""
-        found: list[int] = []
-        index = bisect_left(self.lasts, first)
-        while first <= last:
-            if index == len(self.firsts) or self.firsts[index] > last:
-                found.extend(range(first, last + 1))
-                break
-            found.extend(range(first, self.firsts[index]))
-            first = self.lasts[index] + 1
-            index += 1
-        return found
 
 
 class AckSet:
@@ -88,15 +35,16 @@ class AckSet:
         "_batches",
         "_mark_entry",
         "_mark_ledger",
-        "_ranges",
         "_sequence",
         "acked_beyond",
+        "beyond",
     )
 
     def __init__(self, sequence: LedgerSequence, info: CursorInfo) -> None:
         self._sequence = sequence
         self._mark_ledger, self._mark_entry = info.mark_delete
-        self._ranges: dict[int, Ranges] = {}
+        self.beyond: dict[int, EntrySet] = {}
+        """What is acknowledged beyond the mark, by ledger; none of them is empty."""
         self._batches: dict[tuple[int, int], int] = {}
         self._batch_bits = 0
         """How many bits these have in all; beyond a limit no more partly done batches are kept."""
@@ -104,6 +52,9 @@ class AckSet:
         """Entries acknowledged beyond the mark."""
         for first, last in info.ranges:
             self._restore(first, last)
+        for ledger_id, bits in info.bits.items():
+            self._restore_bits(ledger_id, bits)
+        self._advance()
         for (ledger_id, entry_id), words in info.batches.items():
             if len(words) <= _WORDS_MAX:  # what earlier versions took without a limit is forgotten
                 self.add_batch(ledger_id, entry_id, join_words(words))
@@ -119,11 +70,21 @@ class AckSet:
                 end = last.entry_id if ledger_id == last.ledger_id else _LEDGER_END
                 self.add(ledger_id, start, end)
 
+    def _restore_bits(self, ledger_id: int, bits: int) -> None:
+        part = self._sequence.by_id.get(ledger_id)
+        if part is None or ledger_id < self._mark_ledger:
+            return
+        bits &= (1 << min(part.entries, bits.bit_length())) - 1
+        if ledger_id == self._mark_ledger:
+            bits = bits >> self._mark_entry + 1 << self._mark_entry + 1
+        if bits:
+            self.acked_beyond += self.beyond.setdefault(ledger_id, EntrySet()).add_bits(bits)
+
     # Adding
 
     def add_next(self, ledger_id: int, entry_id: int) -> bool:
         """The path of a consumer that acknowledges in order. False: nothing was done, use `add`."""
-        if entry_id != self._mark_entry + 1 or ledger_id != self._mark_ledger or self._ranges:
+        if entry_id != self._mark_entry + 1 or ledger_id != self._mark_ledger or self.beyond:
             return False
         part = self._sequence.by_id.get(ledger_id)
         if part is None or entry_id >= part.entries:
@@ -142,14 +103,14 @@ class AckSet:
         first = max(first, self._mark_entry + 1 if ledger_id == self._mark_ledger else 0)
         if first > last:
             return False
-        ranges = self._ranges.get(ledger_id)
-        if ranges is None:
-            ranges = self._ranges[ledger_id] = Ranges()
-        added = ranges.add(first, last)
+        entries = self.beyond.get(ledger_id)
+        if entries is None:
+            entries = self.beyond[ledger_id] = EntrySet()
+        added = entries.add(first, last)
         self.acked_beyond += added
         if self._batches:
             self._drop_batches(ledger_id, first, last)
-        if ranges.firsts[0] <= self._next_entry_of(ledger_id):
+        if entries.first <= self._next_entry_of(ledger_id):
             self._advance()
         return added > 0
 
@@ -173,15 +134,9 @@ class AckSet:
         if mark <= self.mark_delete:
             return False
         self._mark_ledger, self._mark_entry = mark
-        for ledger_id in [known for known in self._ranges if known <= mark.ledger_id]:
-            ranges = self._ranges[ledger_id]
-            if ledger_id < mark.ledger_id:
-                self.acked_beyond -= ranges.count
-                del self._ranges[ledger_id]
-            else:
-                self.acked_beyond -= ranges.cut(mark.entry_id)
-                if not ranges.firsts:
-                    del self._ranges[ledger_id]
+        for ledger_id in [known for known in self.beyond if known < mark.ledger_id]:
+            self.acked_beyond -= self.beyond.pop(ledger_id).count
+        self._cut()
         if self._batches:
             self._keep_batches({key: bits for key, bits in self._batches.items() if key > mark})
         self._advance()
@@ -214,16 +169,16 @@ class AckSet:
     def move_mark(self, mark: Position) -> None:
         """Make this the mark, with nothing acknowledged beyond."""
         self._mark_ledger, self._mark_entry = mark
-        self._ranges.clear()
+        self.beyond.clear()
         self._keep_batches({})
         self.acked_beyond = 0
 
     def forget(self, ledger_ids: Collection[int]) -> None:
         """These ledgers are gone from the sequence; nothing in them needs to be remembered."""
         for ledger_id in ledger_ids:
-            ranges = self._ranges.pop(ledger_id, None)
-            if ranges is not None:
-                self.acked_beyond -= ranges.count
+            entries = self.beyond.pop(ledger_id, None)
+            if entries is not None:
+                self.acked_beyond -= entries.count
         if self._batches:
             self._keep_batches(
                 {key: bits for key, bits in self._batches.items() if key[0] not in ledger_ids}
@@ -252,9 +207,9 @@ class AckSet:
                 return True
         elif ledger_id < self._mark_ledger:
             return True
-        ranges = self._ranges.get(ledger_id)
-        if ranges is not None:
-            return ranges.covers(entry_id)
+        entries = self.beyond.get(ledger_id)
+        if entries is not None:
+            return entry_id in entries
         parts = self._sequence.parts
         return bool(parts) and ledger_id < parts[0].ledger_id
 
@@ -268,8 +223,8 @@ class AckSet:
         return bool(self._batches)
 
     def unacked_in(self, run: EntryRun) -> Sequence[int]:
-        """Indexes into `run` of what is not acknowledged; a range when no range beyond the mark is
-        touched, so that all of it costs O(1).
+        """Indexes into `run` of what is not acknowledged; a range when nothing acknowledged beyond
+        the mark is near, so that all of it costs O(1).
         """
         size = len(run)
         if run.ledger_id < self._mark_ledger:
@@ -277,10 +232,10 @@ class AckSet:
         start = 0
         if run.ledger_id == self._mark_ledger:
             start = min(max(self._mark_entry + 1 - run.first, 0), size)
-        ranges = self._ranges.get(run.ledger_id) if self._ranges else None
-        if ranges is None or ranges.firsts[0] > run.last or ranges.lasts[-1] < run.first + start:
+        entries = self.beyond.get(run.ledger_id) if self.beyond else None
+        if entries is None or entries.first > run.last or entries.last < run.first + start:
             return range(start, size)
-        return [entry_id - run.first for entry_id in ranges.gaps(run.first + start, run.last)]
+        return [entry_id - run.first for entry_id in entries.gaps(run.first + start, run.last)]
 
     def position_after(self, skipped: int) -> Position:
         """The unacknowledged entry that has `skipped` such entries before it, or the end: where a
@@ -290,12 +245,12 @@ class AckSet:
         position = sequence.ceiling(Position(self._mark_ledger, self._mark_entry + 1))
         while position is not None:
             part = sequence.by_id[position.ledger_id]
-            ranges = self._ranges.get(position.ledger_id)
-            left = part.entries - position.entry_id - (ranges.count if ranges else 0)
+            entries = self.beyond.get(position.ledger_id)
+            left = part.entries - position.entry_id - (entries.count if entries else 0)
             if skipped < left:
-                if ranges is None:
+                if entries is None:
                     return Position(position.ledger_id, position.entry_id + skipped)
-                gaps = ranges.gaps(position.entry_id, part.entries - 1)
+                gaps = entries.gaps(position.entry_id, part.entries - 1)
                 return Position(position.ledger_id, gaps[skipped])
             skipped -= left
             position = sequence.ceiling(Position(position.ledger_id, part.entries))
@@ -306,15 +261,25 @@ class AckSet:
         """Closed ranges beyond the mark, ascending."""
         return tuple(
             (Position(ledger_id, first), Position(ledger_id, last))
-            for ledger_id in sorted(self._ranges)
-            for first, last in zip(
-                self._ranges[ledger_id].firsts, self._ranges[ledger_id].lasts, strict=True
-            )
+            for ledger_id in sorted(self.beyond)
+            for first, last in self.beyond[ledger_id].runs()
         )
 
     @property
     def range_count(self) -> int:
-        return sum(len(ranges.firsts) for ranges in self._ranges.values())
+        return sum(entries.run_count for entries in self.beyond.values())
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether bits take less room than ranges, which a million of would not fit an entry."""
+        count = self.range_count
+        if count < _BITS_RANGES_MIN:
+            return False
+        words = sum(entries.last // 64 + 1 for entries in self.beyond.values())
+        return words * _WORD_BYTES < count * _RANGE_BYTES
+
+    def bits(self) -> Mapping[int, int]:
+        return {ledger_id: entries.bits for ledger_id, entries in sorted(self.beyond.items())}
 
     def batches(self) -> dict[Position, tuple[int, ...]]:
         return {Position(*key): split_words(bits) for key, bits in self._batches.items()}
@@ -329,23 +294,29 @@ class AckSet:
 
     def _advance(self) -> None:
         """Move the mark over everything that touches it."""
-        while self._ranges:
-            ranges = self._ranges.get(self._mark_ledger)
-            if ranges is not None and ranges.firsts[0] <= self._mark_entry + 1:
-                self._mark_entry = ranges.lasts[0]
-                self.acked_beyond -= ranges.cut(self._mark_entry)
-                if not ranges.firsts:
-                    del self._ranges[self._mark_ledger]
+        while self.beyond:
+            entries = self.beyond.get(self._mark_ledger)
+            if entries is not None and entries.first <= self._mark_entry + 1:
+                self._mark_entry = entries.first_gap - 1
+                self._cut()
             part = self._sequence.by_id.get(self._mark_ledger)
             if part is not None and self._mark_entry + 1 < part.entries:
                 return
             following = self._sequence.part_after(self._mark_ledger)
             if following is None:
                 return
-            ranges = self._ranges.get(following.ledger_id)
-            if ranges is None or ranges.firsts[0] > 0:
+            entries = self.beyond.get(following.ledger_id)
+            if entries is None or entries.first > 0:
                 return
             self._mark_ledger, self._mark_entry = following.ledger_id, -1
+
+    def _cut(self) -> None:
+        """Forget beyond the mark what the mark has passed."""
+        entries = self.beyond.get(self._mark_ledger)
+        if entries is not None:
+            self.acked_beyond -= entries.remove(0, self._mark_entry)
+            if not entries.count:
+                del self.beyond[self._mark_ledger]
 
     def _drop_batches(self, ledger_id: int, first: int, last: int) -> None:
         if last - first < len(self._batches):

@@ -94,10 +94,12 @@ class Cursor(AckSet):
         return self._sequence.next_position(self.mark_delete)
 
     def describe(self) -> CursorInfo:
+        is_dense = self.is_dense
         return CursorInfo(
             ledger_id=self.ledger_id,
             mark_delete=self.mark_delete,
-            ranges=self.ranges,
+            ranges=() if is_dense else self.ranges,
+            bits=self.bits() if is_dense else {},
             batches=self.batches(),
             properties=dict(self.properties),
             cursor_properties=dict(self.cursor_properties),

@@ -186,7 +186,9 @@ class CursorLedger:
         info, data = take()
         with self._record.naming(writer.id):
             await asyncio.gather(_append(writer, data), self._announce())
-            await self._put_record(replace(info, ledger_id=writer.id, ranges=(), batches={}))
+            await self._put_record(
+                replace(info, ledger_id=writer.id, ranges=(), bits={}, batches={})
+            )
         home.store.cancel_deletion([writer.id])
         self._retire()
         self._writer = writer

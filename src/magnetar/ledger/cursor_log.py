@@ -22,7 +22,7 @@ from magnetar.runtime.log import Logger
 
 _RECORD_BYTES_MAX: Final = 256 * 1024  # what a metadata store takes without complaint
 _RANGE_BYTES: Final = 32
-"""Of a range in a record, which has no bitmaps."""
+"""Of a range in a record, which has no bits."""
 _RETRY_S: Final = 1.0
 
 _log = Logger(__name__)
@@ -93,7 +93,7 @@ class CursorLog:
             info = self._take()
             is_partial = self._home.store.is_apache_readable and bool(info.batches)
             data = self._home.records.encode_cursor(info)
-            if is_partial or _weigh(info, data) > _RECORD_BYTES_MAX:
+            if is_partial or max(len(data), info.range_count * _RANGE_BYTES) > _RECORD_BYTES_MAX:
                 await self.ledger.roll_over(self._take_encoded)
             else:
                 await self.ledger.dissolve(info)
@@ -245,7 +245,7 @@ class CursorLog:
     def _take_encoded(self) -> tuple[CursorInfo, bytes]:
         info = self._take()
         data = self._home.records.encode_cursor(info)
-        self._size = _weigh(info, data)
+        self._size = max(len(data), len(info.ranges) * _RANGE_BYTES)  # they take time too
         self._written_at = self._home.pace.now()
         return info, data
 
@@ -287,10 +287,3 @@ class CursorLog:
         self._timer = (
             None if delay_s is None else self._home.clock.call_later(delay_s, self._on_due)
         )
-
-
-def _weigh(info: CursorInfo, data: bytes) -> int:
-    """The bytes that the state would take in a record. An entry may say the same in fewer, but not
-    in less time: its pace goes by this too.
-    """
-    return max(len(data), len(info.ranges) * _RANGE_BYTES)

@@ -21,6 +21,7 @@ from magnetar.ledger.ackset import AckSet
 from magnetar.ledger.message_count import RunSource
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.bitset import join_words
+from magnetar.model.entry_set import EntrySet
 from magnetar.model.position import Position
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
@@ -116,6 +117,19 @@ class LedgerTally:
             return None
         return self._sums[stop - self.first] - self._sums[start - self.first]
 
+    def among(self, entries: EntrySet) -> int | None:
+        """The messages of some entries, of one at least; None: not counted."""
+        if self._is_even:
+            is_counted = self.first <= entries.first and entries.last < self.end
+            return self._each * entries.count if is_counted else None
+        messages = 0
+        for first, last in entries.runs():
+            found = self.between(first, last + 1)
+            if found is None:
+                return None
+            messages += found
+        return messages
+
 
 class MessageTally:
     """Of one log, as long as it is open."""
@@ -155,8 +169,9 @@ class MessageTally:
         messages = self.between(Position(mark.ledger_id, mark.entry_id + 1), None)
         if messages is None:
             return None
-        for first, last in acks.ranges if acks.acked_beyond else ():
-            done = self._within(first.ledger_id, first.entry_id, last.entry_id + 1)
+        for ledger_id, entries in acks.beyond.items():
+            tally = self._ledgers.get(ledger_id)
+            done = None if tally is None else tally.among(entries)
             if done is None:
                 return None
             messages -= done

@@ -5,8 +5,8 @@ most every `interval_s / JOINS_PER_INTERVAL`. Where nothing is committed it wait
 so that many acknowledgements share a commit of their own. Two caps bound the bytes written:
 
 - a cursor whose state takes `size` bytes is written at most every `max(interval_s, size /
-  CURSOR_BYTES_PER_S)` seconds: a cursor with a hundred thousand holes is written rarely, one with
-  none twenty times a second or more;
+  CURSOR_BYTES_PER_S)` seconds: a cursor with ten million holes is written every seven seconds, one
+  with none twenty times a second or more;
 - all cursors that share a pace write at most `BYTES_PER_S` together, a write counting as `size +
   WRITE_OVERHEAD_BYTES`: each reserves the next free place in time. Ten thousand busy cursors are
   written every five seconds or so, not twenty times a second. A cursor whose place is further away

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from magnetar.model.entry_set import count_runs
 from magnetar.model.position import Position
 
 
@@ -59,9 +60,9 @@ class CursorInfo:
     `ledger_id` is the cursor's own ledger, or -1 when the record itself is the truth. `ranges` are
     the entries acknowledged beyond `mark_delete`: closed pairs (first, last), ascending and apart
     from each other. Ours are each inside one ledger; one that another broker stored may go from one
-    ledger into a later one, and then covers all entries between. `batches` are the entries
-    acknowledged in part: the bits of what is still NOT acknowledged, as signed 64-bit words, lowest
-    first.
+    ledger into a later one, and then covers all entries between. `bits` are others of that kind, by
+    ledger: bit N is set when its entry N is acknowledged. `batches` are the entries acknowledged
+    in part: the bits of what is still NOT acknowledged, as signed 64-bit words, lowest first.
     """
 
     ledger_id: int
@@ -71,3 +72,9 @@ class CursorInfo:
     properties: Mapping[str, int] = field(default_factory=dict)
     cursor_properties: Mapping[str, str] = field(default_factory=dict)
     rest: bytes = b""
+    bits: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def range_count(self) -> int:
+        """How many ranges a record has of it, which knows no bits."""
+        return len(self.ranges) + sum(map(count_runs, self.bits.values()))

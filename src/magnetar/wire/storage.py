@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from struct import Struct
 from typing import Final
 
@@ -13,6 +11,7 @@ from google.protobuf.message import DecodeError, Message
 
 from magnetar.errors import ProtocolViolation, RecordUnreadable
 from magnetar.model.bitset import join_words, split_words
+from magnetar.model.entry_set import EntrySet
 from magnetar.model.position import Position
 from magnetar.model.stored_log import CursorInfo, LedgerPart, LogInfo, Offload
 from magnetar.wire.compression import compress, decompress
@@ -22,13 +21,6 @@ _PACKED: Final = b"\x47\x78"
 """In front of a compressed record; the first byte is none that a plain one can begin with."""
 _SIZE: Final = Struct(">I")
 _RECORD_BYTES_MAX: Final = 64 << 20
-_ONES: Final = re.compile("1+")
-_ONE: Final = ord("1")
-_BITMAP_RANGES_MIN: Final = 1000
-_WORD_BYTES: Final = 11
-"""Of one word of a bitmap, at most."""
-_RANGE_BYTES: Final = 22
-"""Of one range, at least where ledgers have numbers of some size."""
 _OWNER: Final = "pulsar.magnetar.owner"
 """A property, for other kinds of brokers carry those along."""
 _ADVICE: Final = (
@@ -141,6 +133,7 @@ def encode_cursor(cursor: CursorInfo, packing: Packing = PLAIN) -> bytes:
         markDeleteEntryId=cursor.mark_delete.entry_id,
     )
     message.individualDeletedMessages.extend(_encode_ranges(cursor.ranges))
+    message.individualDeletedMessages.extend(_encode_ranges(_ranges_of(cursor.bits)))
     message.properties.extend(_encode_numbers(cursor.properties))
     message.batchedEntryDeletionIndexInfo.extend(_encode_batches(cursor.batches))
     for name, value in sorted(cursor.cursor_properties.items()):
@@ -179,10 +172,9 @@ def encode_cursor_entry(cursor: CursorInfo) -> bytes:
     message = storage_pb2.PositionInfo(
         ledgerId=cursor.mark_delete.ledger_id, entryId=cursor.mark_delete.entry_id
     )
-    if _is_dense(cursor.ranges):
-        message.individualDeletedMessageRanges.extend(_encode_bitmaps(cursor.ranges))
-    else:
-        message.individualDeletedMessages.extend(_encode_ranges(cursor.ranges))
+    message.individualDeletedMessages.extend(_encode_ranges(cursor.ranges))
+    for ledger_id, bits in cursor.bits.items():
+        message.individualDeletedMessageRanges.add(key=ledger_id, values=split_words(bits))
     message.properties.extend(_encode_numbers(cursor.properties))
     message.batchedEntryDeletionIndexInfo.extend(_encode_batches(cursor.batches))
     return message.SerializeToString()
@@ -194,15 +186,13 @@ def decode_cursor_entry(data: bytes) -> CursorInfo:
         message = storage_pb2.PositionInfo.FromString(data)
     except DecodeError:
         raise RecordUnreadable("an entry of a cursor's ledger cannot be decoded") from None
-    ranges = _decode_ranges(message.individualDeletedMessages)
-    if not ranges:
-        ranges = tuple(_decode_bitmaps(message.individualDeletedMessageRanges))
     return CursorInfo(
         -1,
         Position(message.ledgerId, message.entryId),
-        ranges,
+        _decode_ranges(message.individualDeletedMessages),
         _decode_batches(message.batchedEntryDeletionIndexInfo),
         {pair.name: pair.value for pair in message.properties},
+        bits={each.key: join_words(each.values) for each in message.individualDeletedMessageRanges},
     )
 
 
@@ -233,43 +223,12 @@ def _decode_ranges(
     return tuple(ranges)
 
 
-def _is_dense(ranges: Sequence[tuple[Position, Position]]) -> bool:
-    """Whether bits take less room than ranges. A million holes do not fit an entry as ranges, and
-    take twenty times as long to encode.
-    """
-    if len(ranges) < _BITMAP_RANGES_MIN:
-        return False
-    ends = {last.ledger_id: last.entry_id for _, last in ranges}
-    words = sum(end // 64 + 1 for end in ends.values())
-    is_parted = all(first.ledger_id == last.ledger_id for first, last in ranges)
-    return is_parted and words * _WORD_BYTES < len(ranges) * _RANGE_BYTES
-
-
-def _encode_bitmaps(
-    ranges: Iterable[tuple[Position, Position]],
-) -> list[storage_pb2.LongListMap]:
-    """Ascending ranges, none over several ledgers."""
-    maps = []
-    for ledger_id, group in groupby(ranges, key=lambda each: each[0].ledger_id):
-        pairs = [(first.entry_id, last.entry_id) for first, last in group]
-        row = bytearray(b"0") * (pairs[-1][1] + 1)
-        for start, last in pairs:
-            if start == last:
-                row[start] = _ONE
-            else:
-                row[start : last + 1] = b"1" * (last - start + 1)
-        row.reverse()
-        maps.append(storage_pb2.LongListMap(key=ledger_id, values=split_words(int(row, 2))))
-    return maps
-
-
-def _decode_bitmaps(
-    stored: Iterable[storage_pb2.LongListMap],
-) -> Iterator[tuple[Position, Position]]:
-    """Bit N of the words of a ledger is set when its entry N is acknowledged."""
-    for each in sorted(stored, key=lambda each: each.key):
-        for ones in _ONES.finditer(f"{join_words(each.values):b}"[::-1]):
-            yield Position(each.key, ones.start()), Position(each.key, ones.end() - 1)
+def _ranges_of(bits: Mapping[int, int]) -> Iterator[tuple[Position, Position]]:
+    for ledger_id, some in bits.items():
+        entries = EntrySet()
+        entries.add_bits(some)
+        for first, last in entries.runs():
+            yield Position(ledger_id, first), Position(ledger_id, last)
 
 
 def _encode_batches(

@@ -236,10 +236,33 @@ def test_a_state_too_big_for_a_record_stays_in_its_ledger() -> None:
         first = await append(log, *[b"x"] * 40_000)
         cursor.acknowledge_entries(first.ledger_id, list(range(1, 40_000, 2)))
         await log.close()
-        assert place.shelf.cursors["s"][0].ledger_id >= 0
+        record, _ = place.shelf.cursors["s"]
+        assert record.ledger_id >= 0 and not record.bits
         log = await place.open()
         assert log.cursors["s"].range_count == 20_000
         assert log.cursors["s"].backlog == 20_000
+        await log.close()
+
+    asyncio.run(body())
+
+
+def test_many_holes_are_kept_as_bits_and_again_as_ranges_once_they_are_few() -> None:
+    async def body() -> None:
+        place = Place(policy=LogPolicy())
+        log = await place.open()
+        cursor = await log.cursors.open("s", start=EARLIEST)
+        first = await append(log, *[b"x"] * 3_000)
+        cursor.acknowledge_entries(first.ledger_id, list(range(1, 3_000, 2)))
+        await cursor.flush()
+        odd = sum(1 << entry for entry in range(1, 3_000, 2))
+        for info in (cursor.describe(), (await place.crash()).cursors["s"].describe()):
+            assert info.bits == {first.ledger_id: odd} and not info.ranges
+            assert info.range_count == 1_500
+        log = await place.crash()
+        cursor = log.cursors["s"]
+        cursor.acknowledge_through(Position(first.ledger_id, 2_990))
+        assert not cursor.describe().bits
+        assert [last.entry_id for _, last in cursor.describe().ranges] == [2993, 2995, 2997, 2999]
         await log.close()
 
     asyncio.run(body())
