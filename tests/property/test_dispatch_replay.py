@@ -40,9 +40,9 @@ def test_consecutive_positions_are_joined_and_none_is_lost(found: set[tuple[int,
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 50), positions)),
+    st.lists(st.tuples(st.integers(0, 5_000), positions)),
     st.sets(positions),
-    st.lists(st.integers(0, 60)),
+    st.lists(st.integers(0, 6_000)),
 )
 def test_what_is_delayed_comes_when_it_is_due_and_once(
     delayed: list[tuple[int, tuple[int, int]]],
@@ -50,15 +50,25 @@ def test_what_is_delayed_comes_when_it_is_due_and_once(
     times: list[int],
 ) -> None:
     index = DelayIndex()
+    known: dict[tuple[int, int], int] = {}
     for due_ms, position in delayed:
         index.add(due_ms, position)
+        known.setdefault(position, due_ms)
     for position in acknowledged:
-        index.discard(position)
-    last = {position: due_ms for due_ms, position in delayed}
-    waiting = sorted((due_ms, p) for p, due_ms in last.items() if p not in acknowledged)
+        assert index.discard(position) == (known.pop(position, None) is not None)
+    waiting = sorted((due_ms, position) for position, due_ms in known.items())
     for now_ms in sorted(times):
         due = [position for due_ms, position in waiting if due_ms <= now_ms]
-        assert index.take_due(now_ms) == due
+        asked: list[tuple[int, int]] = []
+        while (next_ms := index.next_due_ms()) is not None and next_ms <= now_ms:
+            some = index.take_due(now_ms, 2)
+            assert len(some) <= 2
+            asked += some
+        assert asked == due
         waiting = waiting[len(due) :]
-        assert index.next_due_ms() == (waiting[0][0] if waiting else None)
+        next_ms = index.next_due_ms()
+        assert next_ms is None or not waiting or now_ms < next_ms <= waiting[0][0]
         assert len(index) == len(waiting)
+        assert index.within((1, 3), (2, 8)) == sorted(
+            p for _, p in waiting if (1, 3) <= p <= (2, 8)
+        )

@@ -31,6 +31,7 @@ WAITING_MAX: Final = 2000
 _TURN_ENTRIES: Final = 20
 _READ_AHEAD_ENTRIES: Final = 500
 _SLEEP_MIN_S: Final = 0.001
+_SLEEP_FULL_S: Final = 1.0
 
 
 class Shared(Machine[C]):
@@ -143,9 +144,11 @@ class Shared(Machine[C]):
         for member in self.members:
             for held in [each for each in member.pending if first <= each <= last]:
                 self.release(member, held, None)
-        for known in [*self.replay, *self.delayed, *self.redeliveries]:
+        for known in [*self.replay, *self.redeliveries]:
             if first <= known <= last:
                 self._forget(known)
+        for known in self.delayed.within(first, last):
+            self._forget(known)
         super().discard(first, last, following)
 
     def redeliver(
@@ -222,12 +225,7 @@ class Shared(Machine[C]):
         self.is_due = False
         actions: list[Action[C]] = []
         if len(self.delayed):
-            for position in self.delayed.take_due(now.wall_ms):
-                self._enqueue(position)
-                self._plan_anew()
-            due_ms = self.delayed.next_due_ms()
-            if due_ms is not None:
-                actions.append(Sleep(max(_SLEEP_MIN_S, (due_ms - now.wall_ms) / 1000)))
+            actions += self._end_delays(now)
         if self._reading is None and not self.blocked and allowed > 0:
             permits = sum(member.permits for member in self.members if member.can_receive)
             if permits > 0:
@@ -237,6 +235,23 @@ class Shared(Machine[C]):
                 if self._reading is not None:
                     actions.append(self._reading)
         return actions
+
+    def _end_delays(self, now: Moment) -> Sequence[Sleep]:
+        """Not more than may wait for a busy consumer, and many together: each time what was to be
+        read is read anew.
+        """
+        room = WAITING_MAX - len(self.replay)
+        is_full = room < WAITING_MAX // 2
+        due = () if is_full else self.delayed.take_due(now.wall_ms, room)
+        for position in due:
+            self._enqueue(position)
+        if due:
+            self._plan_anew()
+        due_ms = self.delayed.next_due_ms()
+        if due_ms is None:
+            return ()
+        least_s = _SLEEP_FULL_S if is_full else _SLEEP_MIN_S  # a delivery wakes it sooner
+        return (Sleep(max(least_s, (due_ms - now.wall_ms) / 1000)),)
 
     def _choose_read(self, ahead: int, allowed: int) -> Read | None:
         """What waits goes out before anything new is read, so far as it can go out at all."""
