@@ -1,7 +1,8 @@
 """How cost grows: the same at n, 2n and 4n, with the broker's time and memory for each piece.
 
 Every size runs on a broker of its own. `share` is the broker's processor time for one piece at 4n
-divided by that at n: 1 is linear, 4 is quadratic. `--full` takes the sizes that are promised
+divided by that at n: 1 is linear, 4 is quadratic. `held_ms` is the longest that the broker's event
+loop did nothing else, its start included. `--full` takes the sizes that are promised
 (100,000 topics, 10,000 connections, consumers and segments, 1,000 subscriptions, 10 M delayed
 messages, 1 M holes); without it the sizes are a third or less.
 """
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
-from bench.gauge import cpu_s, rss_mib
+from bench.gauge import counters, cpu_s, rss_mib
 from bench.line import Line
 from bench.probe import describe_machine
 from magnetar import AsyncPulsarClient
@@ -35,7 +36,11 @@ LINES = 20
 PAYLOAD = b"x" * 100
 PENDING = 5_000
 STEPS = (1, 2, 4)
-TOMORROW_S = 86_400.0
+TIMES = 10_000
+TIMES_STRIDE = 7_919
+"""A prime, so that neighbours in the log are far from each other in time."""
+TOMORROW = datetime.timedelta(days=1)
+HELD = "magnetar_event_loop_held_longest_seconds"
 # Nothing is let go of while it is counted.
 SETTINGS: dict[str, Any] = {
     "brokerDeleteInactiveTopicsEnabled": False,
@@ -150,15 +155,16 @@ async def send(line: Line, count: int) -> None:
 
 
 async def delayed(broker: MagnetarBroker, count: int) -> Result:
-    """Messages for tomorrow, before a consumer that waits for them."""
-    deliver_at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=TOMORROW_S)
+    """Messages for all times of tomorrow, before a consumer that waits for them."""
+    tomorrow = datetime.datetime.now(datetime.UTC) + TOMORROW
+    times = [tomorrow + step * TOMORROW / TIMES for step in range(TIMES)]
     async with AsyncPulsarClient(broker.service_url) as client:
         await client.consumer(TOPIC, "wait", type="shared")
         producer = await client.producer(TOPIC, batching=False, max_pending_messages=PENDING)
         await producer.send(PAYLOAD)
         meter = Meter(broker)
-        for _ in range(count):
-            await producer.submit(PAYLOAD, deliver_at=deliver_at)
+        for number in range(count):
+            await producer.submit(PAYLOAD, deliver_at=times[number * TIMES_STRIDE % TIMES])
         await producer.flush()
         return meter.read(count)
 
@@ -236,13 +242,16 @@ CASES = (
 
 def grow(case: Case, n: int) -> Result:
     sizes: dict[str, Result] = {}
+    load = round(os.getloadavg()[0], 1)
     for step in STEPS:
         with MagnetarBroker(set=SETTINGS) as broker:
             gc.collect()
-            sizes[str(step * n)] = asyncio.run(case.measure(broker, step * n))
+            result = asyncio.run(case.measure(broker, step * n))
+            held_ms = round(counters(broker.admin_url, [HELD])[HELD] * 1000)
+            sizes[str(step * n)] = result | {"held_ms": held_ms}
     first, last = sizes[str(n)], sizes[str(STEPS[-1] * n)]
     share = last["cpu_us_each"] / max(0.1, first["cpu_us_each"])
-    result: Result = {"sizes": sizes, "share": round(share, 2)}
+    result: Result = {"sizes": sizes, "share": round(share, 2), "load1": load}
     if "dispatch_us" in last:
         result["dispatch_share"] = round(last["dispatch_us"] / max(0.1, first["dispatch_us"]), 2)
     return result
@@ -278,7 +287,6 @@ def main() -> None:
         "bench": "growth",
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "machine": describe_machine(),
-        "load1": round(os.getloadavg()[0], 1),
         "cases": {},
     }
     for case in cases:
