@@ -289,13 +289,15 @@ def main() -> None:
         "machine": describe_machine(),
         "cases": {},
     }
-    for case in cases:
-        result = grow(case, options.n or (case.full if options.full else case.least))
-        document["cases"][case.name] = result
-        if not options.json:
-            show(case.name, result)
-    if options.json:
-        print(json.dumps(document, indent=1))
+    try:
+        for case in cases:
+            result = grow(case, options.n or (case.full if options.full else case.least))
+            document["cases"][case.name] = result
+            if not options.json:
+                show(case.name, result)
+    finally:  # an interrupt costs the case under way
+        if options.json:
+            print(json.dumps(document, indent=1))
 
 
 if __name__ == "__main__":

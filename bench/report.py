@@ -3,7 +3,7 @@ and bench.run.
 
     python -m bench.report RESULT.json...
 
-Of several results of one bench the later file counts, row by row.
+Of several results of one bench the one measured last counts, row by row.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ RATIO_MAX = 10.0
 NAMES_WIDTH = 190
 PAGE_WIDTH = 140
 FAILURE_CHARS = 120
+OF_A_PART = ("when", "limits", "load1", "notes")
 MIB = 1 << 20
 UNITS = {
     "rate_per_s": "{:,.0f}/s",
@@ -50,15 +51,40 @@ LIMITS = {
 
 
 def merge(documents: Sequence[Document]) -> dict[str, dict[str, Any]]:
-    """One document for each bench."""
+    """One document for each bench; what holds for a part of the rows is noted with each of them."""
     merged: dict[str, dict[str, Any]] = {}
-    for document in documents:
+    for document in sorted(documents, key=lambda each: each.get("when", "")):
         name = document.get("bench", "run")
         known = merged.setdefault(name, {})
         inner = {"peers": "rows", "growth": "cases", "cluster": "rows"}.get(name)
-        rows = {inner: known.get(inner, {}) | document[inner]} if inner else {}
-        known.update({**document, **rows})
+        if inner is None:
+            known.update(document)
+            continue
+        part = {key: document[key] for key in OF_A_PART if key in document}
+        rows = {row: {**part, **figures} for row, figures in document[inner].items()}
+        known.update({**document, inner: known.get(inner, {}) | rows})
     return merged
+
+
+def name_parts(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Which rows were measured together, when, and how busy the machine was."""
+    for when in sorted({row["when"] for row in rows.values()}):
+        part = {name: row for name, row in rows.items() if row["when"] == when}
+        loads = [load for row in part.values() for load in _loads_of(row)]
+        names = ", ".join(f"`{name}`" for name in part)
+        yield fill(f"- {when[:16].replace('T', ' ')}, load {show_span(loads)}: {names}.")
+        for note in next(iter(part.values())).get("notes", ()):
+            yield "  " + fill(f"- {note}")
+
+
+def _loads_of(row: Mapping[str, Any]) -> list[float]:
+    sides = [side for side in row.values() if isinstance(side, dict) and "value" in side]
+    return [side["load1"] for side in sides] or [row["load1"]]
+
+
+def show_span(values: Sequence[float]) -> str:
+    least, most = f"{min(values):.0f}", f"{max(values):.0f}"
+    return least if least == most else f"{least} to {most}"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -94,9 +120,9 @@ def compare_peers(document: Document) -> Iterator[Sequence[str]]:
         yield [*cells, f"{max(loads):.0f}"]
 
 
-def name_limit(row: Row, result: Mapping[str, Any], limits: Document) -> tuple[str, str]:
+def name_limit(row: Row, result: Mapping[str, Any]) -> tuple[str, str]:
     """What bounds our figure, and how near it is: the share of the limit that is used."""
-    ours = result[OURS]
+    ours, limits = result[OURS], result["limits"]
     if "value" not in ours:
         return "–", "–"
     if row.figure in LIMITS:
@@ -129,18 +155,17 @@ def draw_ratios(document: Document, peer: str) -> str:
 
 
 def write_peers(document: Document) -> Iterator[str]:
-    limits = document["limits"]
-    sides = [side for row in document["rows"].values() for side in row.values() if "load1" in side]
-    loads, runs = [side["load1"] for side in sides], [len(side["runs"]) for side in sides]
+    sides = [side for row in document["rows"].values() for side in row.values()]
+    runs = [len(side["runs"]) for side in sides if isinstance(side, dict) and "runs" in side]
     yield "## Beside Kafka and NATS JetStream"
     yield fill(
-        f"""`python -m bench.peers`, {document["when"][:10]}, medians of {min(runs)} to {max(runs)}
-        runs. The machine had other work: a load of {min(loads):.0f} to {max(loads):.0f} on
-        {document["machine"]["cores"]} cores. It differs from row to row: compare along a row,
-        not down a column. Ratios above 1 mean that Magnetar is better; those below are bold. No
-        row is left out; a contender that did not end a row has failed."""
+        f"""`python -m bench.peers` on {document["machine"]["cores"]} cores, medians of
+        {show_span(runs)} runs. Ratios above 1 mean that Magnetar is better; those below are bold.
+        No row is left out; a contender that did not end a row has failed. Rows of one line were
+        measured together; where the machine had other work, compare along a row, not down
+        a column."""
     )
-    yield "\n".join(fill(f"- {note}") for note in document.get("notes", ()))
+    yield "\n".join(name_parts(document["rows"]))
     yield table(["contender", "version and durability"], list(document["settings"].items()))
     heads = ["row", "Magnetar"]
     for peer in PEERS:
@@ -166,17 +191,23 @@ def write_peers(document: Document) -> Iterator[str]:
     yield "![Ratios to Kafka with fsync](performance-kafka-sync.svg)"
     yield "![Ratios to NATS with fsync](performance-nats-sync.svg)"
     yield "## What limits each row"
-    sync = limits["sync"]
+    probes = [row["limits"] for row in document["rows"].values()]
+    span = {
+        (group, key): show_span([probe[group][key] for probe in probes])
+        for group, key in (("write", "mib_per_s"), ("loopback", "mib_per_s"))
+    }
+    p50s = [probe["sync"]["p50_ms"] for probe in probes]
     yield fill(
-        f"""The machine itself, measured in the same session by `python -m bench.probe`:
-        {sync["syncs_per_s"]:,} syncs a second of one page (p50 {sync["p50_ms"]} ms,
-        p99 {sync["p99_ms"]} ms), {limits["write"]["mib_per_s"]:,} MiB/s written and synced,
-        {limits["loopback"]["mib_per_s"]:,} MiB/s through the loopback. A share is how much of the
-        limit our figure uses; for a client it is the share of one core."""
+        f"""The machine itself, by `python -m bench.probe` before each of these parts: a page is
+        synced in {min(p50s):.2f} to {max(p50s):.2f} ms at p50,
+        {span["write", "mib_per_s"]} MiB/s are written and synced,
+        {span["loopback", "mib_per_s"]} MiB/s go through the loopback. A share is how much of the
+        limit our figure uses; for a client it is the share of one core, for a sync it is above
+        100 % where a sync of the log takes less than one of the probe, whose file grows."""
     )
     by_name = {row.name: row for row in ROWS}
     rows = [
-        [name, show(row["figure"], row[OURS]), *name_limit(by_name[name], row, limits)]
+        [name, show(row["figure"], row[OURS]), *name_limit(by_name[name], row)]
         for name, row in document["rows"].items()
         if name in by_name
     ]
@@ -189,12 +220,12 @@ def write_peers(document: Document) -> Iterator[str]:
 def write_growth(document: Document) -> Iterator[str]:
     yield "## How cost grows"
     yield fill(
-        f"""`python -m bench.growth`, {document["when"][:10]}, load {document["load1"]:g}: the same
-        at n, 2n and 4n. Processor time and memory are the broker's, for one piece. `growth` is the
-        time for a piece at 4n divided by that at n: 1 is linear, 4 would be quadratic."""
+        """`python -m bench.growth --full`: the same at n, 2n and 4n. Processor time and memory are
+        the broker's, for one piece. `held` is the longest that its event loop did nothing else.
+        `growth` is the time for a piece at 4n divided by that at n: 1 is linear, 4 would be
+        quadratic."""
     )
-    if "notes" in document:
-        yield "\n".join(fill(f"- {note}") for note in document["notes"])
+    yield "\n".join(name_parts(document["cases"]))
     rows = []
     for name, case in document["cases"].items():
         sizes = list(case["sizes"].items())
@@ -208,11 +239,22 @@ def write_growth(document: Document) -> Iterator[str]:
                     f"{figures['cpu_us_each']:,.0f} µs",
                     f"{figures['kib_each']:.2f} KiB",
                     f"{figures['dispatch_us']:.1f} µs" if "dispatch_us" in figures else "",
+                    f"{figures['held_ms']:,} ms" if "held_ms" in figures else "",
                     f"{case['share']:.2f}" if is_last else "",
                 ]
             )
     yield table(
-        ["what", "how many", "time", "processor each", "memory each", "dispatch", "growth"], rows
+        [
+            "what",
+            "how many",
+            "time",
+            "processor each",
+            "memory each",
+            "dispatch",
+            "held",
+            "growth",
+        ],
+        rows,
     )
     yield "![Processor time for one piece](performance-growth.svg)"
     yield "Memory of what is idle, at the largest size:"

@@ -116,12 +116,14 @@ def main() -> None:
             if row.name in WARM and any(each.measure == row.measure for each in rows):
                 for run in row.runs(WARM_SCALE * options.scale):
                     runner.run(run)
-        for row in rows:
-            document["rows"][row.name] = measure(row, runner, done, options)
-            if not options.json:
-                print(show(row.name, document["rows"][row.name]), flush=True)
-    if options.json:
-        print(json.dumps(document, indent=1))
+        try:
+            for row in rows:
+                document["rows"][row.name] = measure(row, runner, done, options)
+                if not options.json:
+                    print(show(row.name, document["rows"][row.name]), flush=True)
+        finally:  # an interrupt costs the row under way
+            if options.json:
+                print(json.dumps(document, indent=1), flush=True)
 
 
 if __name__ == "__main__":

@@ -49,18 +49,19 @@ def test_who_syncs_each_message_alone_gets_fewer_of_them() -> None:
 
 def test_the_limit_of_a_row_is_the_one_that_is_used_most() -> None:
     row = by_name("produce-1k")
-    quick: dict[str, Any] = {OURS: {"value": 51_200, "client_cpu_us": 1.0}}
-    assert name_limit(row, quick, LIMITS) == ("bytes to the disk", "50 %")
-    busy = {OURS: {"value": 51_200, "client_cpu_us": 15.0}}
-    assert name_limit(row, busy, LIMITS) == ("client: 15.00 µs a message", "77 %")
-    late = {OURS: {"value": 2.0}}
-    assert name_limit(by_name("request-1k-p50"), late, LIMITS)[1] == "50 %"
+    quick: dict[str, Any] = {OURS: {"value": 51_200, "client_cpu_us": 1.0}, "limits": LIMITS}
+    assert name_limit(row, quick) == ("bytes to the disk", "50 %")
+    busy = {OURS: {"value": 51_200, "client_cpu_us": 15.0}, "limits": LIMITS}
+    assert name_limit(row, busy) == ("client: 15.00 µs a message", "77 %")
+    late = {OURS: {"value": 2.0}, "limits": LIMITS}
+    assert name_limit(by_name("request-1k-p50"), late)[1] == "50 %"
 
 
-def test_a_later_result_replaces_single_rows_of_an_earlier_one() -> None:
-    first = {"bench": "peers", "when": "a", "rows": {"x": 1, "y": 1}}
-    later = {"bench": "peers", "when": "b", "rows": {"y": 2}}
-    assert merge([first, later])["peers"] == {**later, "rows": {"x": 1, "y": 2}}
+def test_what_was_measured_last_replaces_single_rows_and_keeps_its_own_limits() -> None:
+    first = {"bench": "peers", "when": "a", "limits": 1, "rows": {"x": {"is": 1}, "y": {"is": 1}}}
+    later = {"bench": "peers", "when": "b", "limits": 2, "rows": {"y": {"is": 2}}}
+    rows = {"x": {"is": 1, "when": "a", "limits": 1}, "y": {"is": 2, "when": "b", "limits": 2}}
+    assert merge([later, first])["peers"] == {**later, "rows": rows}
 
 
 def test_the_page_and_its_pictures_are_what_the_kept_results_say() -> None:
