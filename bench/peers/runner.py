@@ -22,6 +22,8 @@ IDLE_S = 2.0
 """Before the memory of an idle server is read."""
 NATIVE_S = 8.0
 RUN_S_MAX = 600.0
+LOG = "%"
+"""How the lines begin that librdkafka logs."""
 MAKERS: dict[str, Callable[[], Server]] = {
     OURS: Magnetar,
     "kafka": make_kafka,
@@ -176,6 +178,7 @@ def _output(command: list[str]) -> str:
     )
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
-        reason = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        said = [line for line in done.stderr.splitlines() if line and not line.startswith(LOG)]
+        reason = (said or ["it printed nothing"])[-1]
         raise Failed(f"{' '.join(command[:4])}: {reason}")
     return lines[-1]

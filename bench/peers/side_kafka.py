@@ -37,7 +37,7 @@ NOT_YET = frozenset(
     )
 )
 """What is said of a topic that was made, while the broker does not serve it yet."""
-NOT_YET_S = 1.0
+NOT_YET_S = 0.1
 READ = 1_000
 CREATED_AT_ONCE = 500
 
@@ -81,10 +81,8 @@ class Kafka:
         admin = AdminClient({"bootstrap.servers": self.options.address})
         config = FLUSHED if self.options.sync else {}
         topics = [NewTopic(name, 1, 1, config=config) for name in names or [self.options.topic]]
-        for first in range(0, len(topics), CREATED_AT_ONCE):
-            some = topics[first : first + CREATED_AT_ONCE]
-            for made in admin.create_topics(some, request_timeout=WAIT_S_MAX).values():
-                made.result(WAIT_S_MAX)
+        for made in admin.create_topics(topics, request_timeout=WAIT_S_MAX).values():
+            made.result(WAIT_S_MAX)
         return {}
 
     def on_delivery(self, error: object, _message: object) -> None:
@@ -234,11 +232,13 @@ class Kafka:
 
     def topics(self) -> Result:
         names = [f"{self.options.topic}-{number}" for number in range(self.options.count)]
+        producer = self.producer(**PATIENT)
         self.watch.start()
-        self.create(names)
-        producer, left = self.producer(**PATIENT), names
-        while left := self.send_each(producer, left):
-            time.sleep(NOT_YET_S)  # how long in all is a matter of the runner
+        for first in range(0, len(names), CREATED_AT_ONCE):
+            left = names[first : first + CREATED_AT_ONCE]
+            self.create(left)
+            while left := self.send_each(producer, left):
+                time.sleep(NOT_YET_S)  # how long in all is a matter of the runner
         assert self.failed is None, self.failed
         return self.watch.rate(len(names))
 
