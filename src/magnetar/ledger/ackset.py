@@ -103,14 +103,20 @@ class AckSet:
         first = max(first, self._mark_entry + 1 if ledger_id == self._mark_ledger else 0)
         if first > last:
             return False
+        if self._batches:
+            self._drop_batches(ledger_id, first, last)
+        if ledger_id == self._mark_ledger and first == self._mark_entry + 1:
+            self._mark_entry = last
+            known = self._cut()
+            if self.beyond:
+                self._advance()
+            return known <= last - first
         entries = self.beyond.get(ledger_id)
         if entries is None:
             entries = self.beyond[ledger_id] = EntrySet()
         added = entries.add(first, last)
         self.acked_beyond += added
-        if self._batches:
-            self._drop_batches(ledger_id, first, last)
-        if entries.first <= self._next_entry_of(ledger_id):
+        if first == 0:
             self._advance()
         return added > 0
 
@@ -286,12 +292,6 @@ class AckSet:
 
     # Inside
 
-    def _next_entry_of(self, ledger_id: int) -> int:
-        """The entry of this ledger that would touch the mark if no unacknowledged ledger stood
-        between.
-        """
-        return self._mark_entry + 1 if ledger_id == self._mark_ledger else 0
-
     def _advance(self) -> None:
         """Move the mark over everything that touches it."""
         while self.beyond:
@@ -310,13 +310,16 @@ class AckSet:
                 return
             self._mark_ledger, self._mark_entry = following.ledger_id, -1
 
-    def _cut(self) -> None:
-        """Forget beyond the mark what the mark has passed."""
+    def _cut(self) -> int:
+        """Forget beyond the mark what the mark has passed; return how many entries that was."""
         entries = self.beyond.get(self._mark_ledger)
-        if entries is not None:
-            self.acked_beyond -= entries.remove(0, self._mark_entry)
-            if not entries.count:
-                del self.beyond[self._mark_ledger]
+        if entries is None or entries.first > self._mark_entry:
+            return 0
+        removed = entries.remove(0, self._mark_entry)
+        self.acked_beyond -= removed
+        if not entries.count:
+            del self.beyond[self._mark_ledger]
+        return removed
 
     def _drop_batches(self, ledger_id: int, first: int, last: int) -> None:
         if last - first < len(self._batches):
