@@ -29,7 +29,7 @@ METHODS: Beyond = {
     "ledger/backends/file/store.py:FileLedgerStore": (31, CONTRACT),
     "metadata/backends/zookeeper.py:ZookeeperStore": (32, CONTRACT),
     "metadata/backends/zookeeper_tree.py:ZookeeperTree": (30, CONTRACT),
-    "rules/dispatch/shared.py:Shared": (33, "one method for each event, and key-shared's hooks"),
+    "rules/dispatch/shared.py:Shared": (34, "one method for each event, and key-shared's hooks"),
     "testing/ledger.py:FaultyLedgerStore": (30, CONTRACT),
 }
 

@@ -50,35 +50,29 @@ class AckSet:
         """How many bits these have in all; beyond a limit no more partly done batches are kept."""
         self.acked_beyond = 0
         """Entries acknowledged beyond the mark."""
-        for first, last in info.ranges:
-            self._restore(first, last)
-        for ledger_id, bits in info.bits.items():
-            self._restore_bits(ledger_id, bits)
-        self._advance()
+        self._restore(info)
         for (ledger_id, entry_id), words in info.batches.items():
             if len(words) <= _WORDS_MAX:  # what earlier versions took without a limit is forgotten
                 self.add_batch(ledger_id, entry_id, join_words(words))
 
-    def _restore(self, first: Position, last: Position) -> None:
+    def _restore(self, info: CursorInfo) -> None:
         """A range as it was stored: over several ledgers it covers what each of them has."""
-        if first.ledger_id == last.ledger_id:
-            self.add(first.ledger_id, first.entry_id, last.entry_id)
-            return
-        for ledger_id in [part.ledger_id for part in self._sequence.parts]:
-            if first.ledger_id <= ledger_id <= last.ledger_id:
+        for first, last in info.ranges:
+            parts = self._sequence.parts_from(first.ledger_id)
+            for ledger_id in [part.ledger_id for part in parts if part.ledger_id <= last.ledger_id]:
                 start = first.entry_id if ledger_id == first.ledger_id else 0
                 end = last.entry_id if ledger_id == last.ledger_id else _LEDGER_END
                 self.add(ledger_id, start, end)
-
-    def _restore_bits(self, ledger_id: int, bits: int) -> None:
-        part = self._sequence.by_id.get(ledger_id)
-        if part is None or ledger_id < self._mark_ledger:
-            return
-        bits &= (1 << min(part.entries, bits.bit_length())) - 1
-        if ledger_id == self._mark_ledger:
-            bits = bits >> self._mark_entry + 1 << self._mark_entry + 1
-        if bits:
-            self.acked_beyond += self.beyond.setdefault(ledger_id, EntrySet()).add_bits(bits)
+        for ledger_id, bits in info.bits.items():
+            known = self._sequence.by_id.get(ledger_id)
+            if known is None or ledger_id < self._mark_ledger:
+                continue
+            bits &= (1 << min(known.entries, bits.bit_length())) - 1
+            if ledger_id == self._mark_ledger:
+                bits = bits >> self._mark_entry + 1 << self._mark_entry + 1
+            if bits:
+                self.acked_beyond += self.beyond.setdefault(ledger_id, EntrySet()).add_bits(bits)
+        self._advance()
 
     # Adding
 
@@ -275,18 +269,6 @@ class AckSet:
     def range_count(self) -> int:
         return sum(entries.run_count for entries in self.beyond.values())
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether bits take less room than ranges, which a million of would not fit an entry."""
-        count = self.range_count
-        if count < _BITS_RANGES_MIN:
-            return False
-        words = sum(entries.last // 64 + 1 for entries in self.beyond.values())
-        return words * _WORD_BYTES < count * _RANGE_BYTES
-
-    def bits(self) -> Mapping[int, int]:
-        return {ledger_id: entries.bits for ledger_id, entries in sorted(self.beyond.items())}
-
     def batches(self) -> dict[Position, tuple[int, ...]]:
         return {Position(*key): split_words(bits) for key, bits in self._batches.items()}
 
@@ -340,3 +322,16 @@ class AckSet:
     def _keep_batches(self, batches: dict[tuple[int, int], int]) -> None:
         self._batches = batches
         self._batch_bits = sum(map(int.bit_length, batches.values()))
+
+
+def describe_beyond(
+    acks: AckSet,
+) -> tuple[tuple[tuple[Position, Position], ...], Mapping[int, int]]:
+    """What is acknowledged beyond the mark: as ranges, or as bits where these take less room. A
+    million ranges would not fit an entry.
+    """
+    count = acks.range_count
+    words = sum(entries.last // 64 + 1 for entries in acks.beyond.values())
+    if count < _BITS_RANGES_MIN or words * _WORD_BYTES >= count * _RANGE_BYTES:
+        return acks.ranges, {}
+    return (), {ledger_id: entries.bits for ledger_id, entries in sorted(acks.beyond.items())}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from magnetar.ledger.ackset import AckSet
+from magnetar.ledger.ackset import AckSet, describe_beyond
 from magnetar.ledger.cursor_ledger import CursorHome
 from magnetar.ledger.cursor_log import CursorLog
 from magnetar.ledger.sequence import LedgerSequence
@@ -94,12 +94,12 @@ class Cursor(AckSet):
         return self._sequence.next_position(self.mark_delete)
 
     def describe(self) -> CursorInfo:
-        is_dense = self.is_dense
+        ranges, bits = describe_beyond(self)
         return CursorInfo(
             ledger_id=self.ledger_id,
             mark_delete=self.mark_delete,
-            ranges=() if is_dense else self.ranges,
-            bits=self.bits() if is_dense else {},
+            ranges=ranges,
+            bits=bits,
             batches=self.batches(),
             properties=dict(self.properties),
             cursor_properties=dict(self.cursor_properties),
