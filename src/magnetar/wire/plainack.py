@@ -9,6 +9,8 @@ from magnetar.wire.varint import encode_varint
 
 _IDS_MIN: Final = 8
 """Fewer are read faster one by one."""
+_BITS: Final = 7
+"""Of a number in each byte of a varint."""
 _FLIP_CONTINUATION: Final = bytes(byte ^ 0x80 for byte in range(256))
 
 
@@ -36,6 +38,9 @@ def read_plain_ids(ack: CommandAck) -> tuple[int, list[int]] | None:
         if data[at::size] != head[at : at + 1] * count:
             return None
     columns = [data[at::size] for at in range(len(head), size)]
+    first = ack.message_id[0].entryId
+    if columns == _consecutive_columns(first, count, digits):
+        return ledger_id, list(range(first, first + count))
     if not columns[-1].isascii():
         return None
     entry_ids = list(columns.pop())
@@ -45,3 +50,23 @@ def read_plain_ids(ack: CommandAck) -> tuple[int, list[int]] | None:
             return None
         entry_ids = [high << 7 | low for high, low in zip(entry_ids, lower, strict=True)]
     return ledger_id, entry_ids
+
+
+def _consecutive_columns(first: int, count: int, digits: int) -> list[bytes]:
+    """What the columns are when the ids are consecutive, as they mostly are. A byte but for the
+    lowest stays the same for a stretch of ids, so there is little to make.
+    """
+    more = 0x80 if digits > 1 else 0
+    cycle = bytes(range(more, more + 0x80)) * (count // 0x80 + 2)
+    columns = [cycle[first & 0x7F :][:count]]
+    for place in range(1, digits):
+        shift = _BITS * place
+        more = 0x80 if place < digits - 1 else 0
+        stretches = []
+        at, end = first, first + count
+        while at < end:
+            stop = min(end, ((at >> shift) + 1) << shift)
+            stretches.append(bytes((at >> shift & 0x7F | more,)) * (stop - at))
+            at = stop
+        columns.append(b"".join(stretches))
+    return columns

@@ -23,7 +23,8 @@ def make_ack(*message_ids: MessageIdData, request_id: int | None = None) -> Comm
 @given(
     ledger_id=ids,
     first=ids,
-    steps=st.lists(st.integers(0, 300), min_size=1, max_size=60),
+    steps=st.lists(st.integers(0, 300), min_size=1, max_size=60)
+    | st.integers(1, 600).map(lambda count: list(range(count))),
     request_id=st.none() | ids,
 )
 def test_entries_of_one_ledger_are_read_as_they_are(
@@ -56,6 +57,13 @@ def test_ids_that_say_more_are_never_read_as_plain(message_ids: list[MessageIdDa
         assert message_ids == [
             MessageIdData(ledgerId=ledger_id, entryId=each) for each in entry_ids
         ]
+
+
+def test_one_id_out_of_the_row_is_read_as_it_is() -> None:
+    for at in range(300):
+        entry_ids = [16_400 + number + (number >= at) for number in range(300)]
+        message_ids = [MessageIdData(ledgerId=7, entryId=each) for each in entry_ids]
+        assert read_plain_ids(make_ack(*message_ids)) == (7, entry_ids)
 
 
 def test_an_entry_and_a_field_behind_it_do_not_pass_for_a_longer_entry_id() -> None:
