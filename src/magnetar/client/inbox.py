@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence, Set
 from typing import Any, Final, Generic, Self, TypeVar, overload
@@ -22,29 +21,6 @@ from magnetar.runtime.log import Logger
 from magnetar.runtime.wakeup import Wakeup
 
 _log = Logger(__name__)
-
-M = TypeVar("M")
-
-
-class Supply(Handle, Generic[M]):
-    @overload
-    async def receive(self, timeout: None = None) -> M: ...
-
-    @overload
-    async def receive(self, timeout: Duration | None) -> M | None: ...
-
-    @abstractmethod
-    async def receive(self, timeout: Duration | None = None) -> M | None: ...
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> M:
-        try:
-            return await self.receive()
-        except AlreadyClosedError:
-            raise StopAsyncIteration from None
-
 
 T = TypeVar("T")
 
@@ -365,7 +341,7 @@ class Inbox:
             arrived.release()
 
 
-class Receiver(Supply[Message[T]], Generic[T]):
+class Receiver(Handle, Generic[T]):
     """What all consumers share: how messages are received."""
 
     def __init__(self, inbox: Inbox) -> None:
@@ -396,6 +372,15 @@ class Receiver(Supply[Message[T]], Generic[T]):
             if message is None:
                 message = inbox.take()
         return message
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message[T]:
+        try:
+            return await self.receive()
+        except AlreadyClosedError:
+            raise StopAsyncIteration from None
 
     def receive_nowait(self) -> Message[T] | None:
         """A message that is here already, or None."""

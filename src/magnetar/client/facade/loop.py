@@ -13,10 +13,10 @@ from functools import wraps
 from itertools import groupby
 from operator import itemgetter
 from threading import get_ident
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
-from magnetar.client.handle import summarize
+from magnetar.client.handle import Closable, summarize
 from magnetar.runtime.event_loop import new_loop
 
 I = TypeVar("I")  # noqa: E741  an item
@@ -79,11 +79,7 @@ class Burst:
                 self._failure = self._failure or error
 
 
-class AsyncHandle(Protocol):
-    async def close(self) -> None: ...
-
-
-H = TypeVar("H", bound=AsyncHandle)
+H = TypeVar("H", bound=Closable)
 T = TypeVar("T")
 R = TypeVar("R")
 P = ParamSpec("P")
