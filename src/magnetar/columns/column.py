@@ -83,7 +83,6 @@ class ColumnDecoder:
         self,
         columns: Collection[str] = COLUMNS,
         *,
-        payload_bytes_max: int = _CHUNKED_BYTES_MAX,
         checks: bool = True,
         decrypt: Decrypt = lambda metadata, payload: None,
         wants: Callable[[int], bool] = lambda published_ms: True,
@@ -92,14 +91,13 @@ class ColumnDecoder:
         unknown = [each for each in columns if each not in COLUMNS]
         assert not unknown, unknown
         self._columns = tuple(each for each in COLUMNS if each in columns)
-        self._payload_bytes_max = payload_bytes_max
         self.checks = checks
         self._decrypt = decrypt
         self._wants = wants
         self._chunks: Reassembly[tuple[int, int]] = Reassembly(
             messages_max=_UNFINISHED_MAX,
-            message_bytes_max=payload_bytes_max,
-            bytes_max=payload_bytes_max,
+            message_bytes_max=_CHUNKED_BYTES_MAX,
+            bytes_max=_CHUNKED_BYTES_MAX,
         )
         self._clear()
 
@@ -145,7 +143,7 @@ class ColumnDecoder:
                     metadata.compression,
                     payload,
                     metadata.uncompressed_size,
-                    bytes_max=self._payload_bytes_max,
+                    bytes_max=_CHUNKED_BYTES_MAX,
                 )
             if metadata.HasField("marker_type"):
                 return
