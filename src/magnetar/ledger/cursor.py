@@ -154,6 +154,12 @@ class Cursor(AckSet):
         if self._log is not None and self._log.ledger.version < 0:
             await self._log.dissolve()
 
+    def abandon(self) -> None:
+        """It could not be stored: write nothing of it later."""
+        if self._log is not None:
+            self._log.abandon()
+        self._on_gone(self)
+
     async def remove(self) -> None:
         """Delete what is stored of the cursor."""
         if self._log is not None:

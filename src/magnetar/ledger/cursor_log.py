@@ -116,6 +116,11 @@ class CursorLog:
             self._silence()
             await self.ledger.seal()
 
+    def abandon(self) -> None:
+        """Stay silent: a write that failed is not tried again."""
+        self._silence()
+        self._refuse_waiting()
+
     async def remove(self) -> None:
         """Delete the record, then the ledger."""
         await self._enter()

@@ -87,7 +87,7 @@ class CursorSet(Mapping[str, Cursor]):
         try:
             await cursor.store()
         except BrokerError:
-            self._on_gone(cursor)
+            cursor.abandon()
             raise
         return cursor
 

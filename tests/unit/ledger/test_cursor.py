@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -326,6 +326,35 @@ def test_a_lost_answer_is_looked_up_before_the_next_write(written: bool) -> None
         assert log.cursors["s"].mark_delete == places[1]
         await log.close()
         assert len(await place.ledgers()) == 1
+
+    asyncio.run(body())
+
+
+@dataclass
+class NotedClock(StepClock):
+    """Keeps the timers that were asked for."""
+
+    timers: list[asyncio.TimerHandle] = field(default_factory=list)
+
+    def call_later(
+        self, seconds: float, call: Callable[..., object], *arguments: object
+    ) -> asyncio.TimerHandle:
+        self.timers.append(super().call_later(seconds, call, *arguments))
+        return self.timers[-1]
+
+
+def test_a_cursor_that_could_not_be_stored_is_not_written_later() -> None:
+    """Found by seed 20090 with bookies: it was tried again even after its log had closed."""
+
+    async def body() -> None:
+        clock = NotedClock()
+        place = Place(clock=clock)
+        log = await place.open()
+        place.records.fail_next(StoreUnavailable("no answer"), written=False)
+        with pytest.raises(StoreUnavailable):
+            await log.cursors.open("s")
+        assert "s" not in log.cursors
+        assert clock.timers and all(timer.cancelled() for timer in clock.timers)
 
     asyncio.run(body())
 
