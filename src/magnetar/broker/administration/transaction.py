@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NewType, TypeVar
+from typing import Final, NewType, TypeVar
 
 from magnetar.broker.administration.port import CoordinatorOwners
 from magnetar.broker.administration.registry import Document, carries_out, finds
@@ -48,6 +48,8 @@ from magnetar.rules.transaction.pending_ack import Held
 from magnetar.runtime.log import Logger
 
 _log = Logger(__name__)
+_COORDINATORS_MAX: Final = 1024
+"""A client connects to all of them, and each has a journal; the number never falls."""
 
 R = TypeVar("R")
 
@@ -191,6 +193,8 @@ async def scale_coordinators(
     count = await transactions.count()
     if replicas <= count:
         raise NotAcceptable(f"There are {count} coordinators, and their number can only grow")
+    if replicas > _COORDINATORS_MAX:
+        raise NotAcceptable(f"A cluster has at most {_COORDINATORS_MAX} coordinators")
     await resources.partitioned.update(
         ASSIGN_TOPIC, lambda known: type(known)(partitions=max(replicas, known.partitions))
     )
