@@ -13,10 +13,11 @@ from magnetar.wire.command import (
     encode_payload_command,
     make_command,
 )
+from magnetar.wire.delivery import encode_message, encode_messages
 from magnetar.wire.entry import encode_entry
 from magnetar.wire.frame import FrameDecoder, Stretch, cut_frames
 from magnetar.wire.receipt import ReceiptWriter
-from magnetar.wire.run import Item, SendRun, encode_message, encode_messages, gather_runs
+from magnetar.wire.run import Item, SendRun, gather_runs
 from magnetar.wire.varint import encode_varint, varint_bytes, varint_columns
 
 LIMIT = 1 << 20

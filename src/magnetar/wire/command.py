@@ -279,17 +279,31 @@ def _carries_text(descriptor: Descriptor) -> bool:
     return False
 
 
+@cache
+def _text_fields(descriptor: Descriptor) -> tuple[tuple[str, bool, bool], ...]:
+    """The fields that are strings or can hold some: the name of each, whether it is one, and
+    whether it is repeated.
+    """
+    return tuple(
+        (field.name, field.message_type is None, field.is_repeated)
+        for field in descriptor.fields
+        if field.type == FieldDescriptor.TYPE_STRING
+        or (field.message_type is not None and _carries_text(field.message_type))
+    )
+
+
 def is_text_valid(message: Message) -> bool:
     """Tell whether every string in it is UTF-8; the parser hands out bytes for one that is not."""
-    for field, value in message.ListFields():
-        if field.type == FieldDescriptor.TYPE_STRING:
-            texts = value if field.is_repeated else (value,)
-            if not all(isinstance(text, str) for text in texts):
+    for name, is_text, is_repeated in _text_fields(message.DESCRIPTOR):
+        if is_repeated:
+            for item in getattr(message, name):
+                if not (isinstance(item, str) if is_text else is_text_valid(item)):
+                    return False
+        elif is_text:
+            if not isinstance(getattr(message, name), str):
                 return False
-        elif field.message_type is not None and _carries_text(field.message_type):
-            inner = value if field.is_repeated else (value,)
-            if not all(is_text_valid(item) for item in inner):
-                return False
+        elif message.HasField(name) and not is_text_valid(getattr(message, name)):
+            return False
     return True
 
 
@@ -320,7 +334,7 @@ def decode_command(data: bytes | memoryview) -> BaseCommand:
     if not _is_complete(command):
         raise ProtocolViolation(f"a command without a required field in {name}")
     body: Message = getattr(command, name)
-    if _carries_text(body.DESCRIPTOR) and not is_text_valid(command):
+    if _carries_text(body.DESCRIPTOR) and not is_text_valid(body):
         raise ProtocolViolation(f"text that is not UTF-8 in {name}")
     return command
 

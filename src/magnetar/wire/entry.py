@@ -108,24 +108,35 @@ def stamp_transaction(entries: Sequence[bytes], id_: TransactionId) -> list[byte
     """
     most, least = id_
     ids = _TRANSACTION_TAG + encode_varint(least) + _MOST_TAG + encode_varint(most)
-    return [entry if _ends_with_ids(entry, ids) else _stamp(entry, id_) for entry in entries]
+    opening = _read_opening(entries[0])
+    if not opening:
+        return [_stamp(entry, id_) for entry in entries]
+    name, tail, start = opening[_METADATA_START:], len(ids), len(opening)
+    matches, unpack = _NUMBERS.fullmatch, _SIZE.unpack_from
+    stamped: list[bytes] = []
+    for entry in entries:
+        # Metadata with more than the name of the producer, numbers, and the ids is parsed.
+        end = _METADATA_START + unpack(entry, 6)[0] if len(entry) > start else 0
+        if not (
+            start <= end - tail
+            and end <= len(entry)
+            and entry.endswith(ids, start, end)
+            and entry.startswith(name, _METADATA_START)
+            and entry.startswith(CHECKSUM_MAGIC)
+            and matches(entry, start, end - tail)
+        ):
+            entry = _stamp(entry, id_)
+        stamped.append(entry)
+    return stamped
 
 
-def _ends_with_ids(entry: bytes, ids: bytes) -> bool:
-    """Whether the metadata is plainly as it should be: the name of the producer, numbers, and the
-    ids. It says nothing of metadata with more than that, which is parsed.
-    """
-    end = _METADATA_START + int.from_bytes(entry[6:_METADATA_START], "big")
-    if entry[:2] != CHECKSUM_MAGIC or not entry.endswith(ids, _METADATA_START, end):
-        return False
-    if end > len(entry) or entry[_METADATA_START] != _NAME_TAG:
-        return False
-    numbers = _METADATA_START + 2 + entry[_METADATA_START + 1]
-    return (
-        _NUMBERS.fullmatch(entry, numbers, end - len(ids)) is not None
-        and entry[_METADATA_START + 1] < 128
-        and _is_text(entry[_METADATA_START + 2 : numbers])
-    )
+def _read_opening(entry: bytes) -> bytes:
+    """Up to the end of the name of its producer, if that is what its metadata begins with."""
+    if len(entry) < _METADATA_START + 2 or entry[_METADATA_START] != _NAME_TAG:
+        return b""
+    name, size = _METADATA_START + 2, entry[_METADATA_START + 1]
+    is_plain = size < 128 and name + size <= len(entry) and _is_text(entry[name : name + size])
+    return entry[: name + size] if is_plain else b""
 
 
 @lru_cache(maxsize=1024)

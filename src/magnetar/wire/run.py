@@ -3,9 +3,9 @@
 One read carries tens to hundreds of SEND frames. `gather_runs` walks them in one loop and makes
 *runs*: consecutive frames of one producer as parallel lists, so that nothing but the entry's bytes
 is made per message. Frames that differ in little more than their sequence id, as those of a busy
-producer do, are looked at together, by columns. Deliveries are written the same way, from prefixes
-that stay the same within a run, and so are receipts (`wire.receipt`). Every other command is handed
-on as bytes.
+producer do, are looked at together, by columns. Deliveries (`wire.delivery`) and receipts
+(`wire.receipt`) are written the same way, from prefixes that stay the same within a run. Every
+other command is handed on as bytes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from magnetar.model.position import Position
 from magnetar.model.transaction import TransactionId
 from magnetar.wire.command import CommandSend, decode_command
 from magnetar.wire.frame import Stretch, count_alike
-from magnetar.wire.varint import WHOLE, encode_varint, read_varint, varint_bytes, varint_columns
+from magnetar.wire.varint import read_varint, varint_bytes, varint_columns
 
-_SIZES: Final = struct.Struct(">II")
 _CHECKSUM: Final = struct.Struct(">HI")
 _CHECKSUM_MAGIC: Final = 0x0E01
 _MAGIC: Final = b"\x0e\x01"
@@ -148,7 +147,16 @@ class _Gathering:
     holds for the others.
     """
 
-    __slots__ = ("heads", "items", "rare", "runs", "transacted", "transacted_heads")
+    __slots__ = (
+        "alike",
+        "alike_head",
+        "heads",
+        "items",
+        "rare",
+        "runs",
+        "transacted",
+        "transacted_heads",
+    )
 
     def __init__(self) -> None:
         self.items: list[Item] = []
@@ -162,6 +170,10 @@ class _Gathering:
         self.transacted: dict[int, SendRun] = {}
         """The last run of each producer that is of a transaction."""
         self.transacted_heads: set[bytes] = set()
+        self.alike_head = b""
+        """How the last SEND of a transaction began, while others may be like it."""
+        self.alike: tuple[SendRun, int, bytes]
+        """Its run, where the sequence id stands, and what of the command follows that."""
 
     def recognize(self, head: bytes) -> tuple[SendRun, list[int], list[bytes], int, int] | None:
         """The run that a frame belongs to, if it is the usual SEND."""
@@ -215,9 +227,38 @@ class _Gathering:
         ]
         return frames
 
-    def add_transacted(self, send: _Transacted, entry: bytes) -> None:
+    def add_alike(self, data: bytes, view: memoryview, start: int, body: int, end: int) -> bool:
+        """Take a SEND that differs from the last one of a transaction in little but its sequence
+        id; return whether it is one.
+        """
+        run, place, rest = self.alike
+        cursor = start + place
+        if data[cursor - 1] != _SEQUENCE_TAG:
+            return False
+        sequence = data[cursor]
+        cursor += 1
+        if sequence > 127:
+            sequence += (data[cursor] << 7) - 128
+            cursor += 1
+            if sequence > 16383:
+                sequence += (data[cursor] << 14) - 16384
+                cursor += 1
+                if sequence > 2097151:
+                    return False
+        if data[cursor:body] != rest or end - body < 6:
+            return False
+        magic, checksum = _CHECKSUM.unpack_from(data, body)
+        if magic != _CHECKSUM_MAGIC or crc32c(view[body + 6 : end]) != checksum:
+            return False
+        plain = self.runs.get(run.producer_id)
+        if plain is not None and plain.entries:
+            return False
+        run.add(sequence, run.highests[-1], run.counts[-1], data[body:end])
+        return True
+
+    def add_transacted(self, send: _Transacted, entry: bytes) -> SendRun:
         """Behind everything that its producer sent before."""
-        producer_id, sequence, highest, messages, id_ = send
+        producer_id, sequence, _, highest, messages, id_ = send
         run, plain = self.transacted.get(producer_id), self.runs.get(producer_id)
         is_behind = plain is not None and bool(plain.entries)
         if run is None or run.transaction != id_ or is_behind:
@@ -229,6 +270,7 @@ class _Gathering:
         run.add(sequence, highest, messages, entry)
         if messages > run.most:
             run.most = messages
+        return run
 
     def add_other(self, item: Item) -> None:
         """What follows this must not be done before it."""
@@ -236,6 +278,7 @@ class _Gathering:
         self.heads.clear()
         self.runs.clear()
         self.transacted.clear()
+        self.alike_head = b""
 
     def finish(self) -> list[Item]:
         for item in self.items:
@@ -271,6 +314,10 @@ def gather_runs(data: bytes, stretches: Sequence[Stretch]) -> list[Item]:
             end = start + length
             head = data[start + 4 : start + _HEAD_END]
             if head != last_head:
+                is_alike = head == gathering.alike_head
+                if is_alike and gathering.add_alike(data, view, start, body, end):
+                    start = end
+                    continue
                 known = heads.get(head) or gathering.recognize(head)
                 if known is None:
                     _add_unusual(gathering, head, data[start + 8 : body], data[body:end])
@@ -331,6 +378,8 @@ class _Transacted(NamedTuple):
 
     producer_id: int
     sequence: int
+    rest_at: int
+    """Where the command goes on behind the sequence id."""
     highest: int
     messages: int
     id: TransactionId
@@ -349,7 +398,7 @@ def _read_transacted(command: bytes) -> _Transacted | None:
     except IndexError:
         return None
     rest = _parse_rest(command[cursor:])
-    return None if rest is None else _make(_Transacted, (producer_id, sequence, *rest))
+    return None if rest is None else _make(_Transacted, (producer_id, sequence, cursor, *rest))
 
 
 @lru_cache(maxsize=_RESTS_MAX)
@@ -389,7 +438,10 @@ def _add_unusual(gathering: _Gathering, head: bytes, command: bytes, entry: byte
     transacted = None if is_corrupt else _read_transacted(command)
     if transacted is not None:
         gathering.transacted_heads.add(head)  # others that begin so are not read as plain first
-        gathering.add_transacted(transacted, entry)
+        run, found = gathering.add_transacted(transacted, entry), _parse_head(head)
+        if found is not None:
+            gathering.alike = run, found[1], command[transacted.rest_at :]
+            gathering.alike_head = head
         return
     send = decode_command(command).send
     run = SendRun(send.producer_id)
@@ -401,100 +453,3 @@ def _add_unusual(gathering: _Gathering, head: bytes, command: bytes, entry: byte
     if send.is_chunk or send.marker or send.HasField("message_id"):
         run.command = send
     gathering.add_other(run)
-
-
-def encode_messages(
-    consumer_id: int,
-    ledger_id: int,
-    entry_ids: Sequence[int],
-    entries: Sequence[bytes],
-    *,
-    partition: int = -1,
-    epoch: int | None = None,
-) -> list[bytes]:
-    """MESSAGE frames for entries of one ledger delivered for the first time: heads and entries by
-    turns.
-    """
-    consumer = b"\x08" + encode_varint(consumer_id) + b"\x12"
-    ledger = b"\x08" + encode_varint(ledger_id) + b"\x10"
-    after = b"" if partition < 0 else b"\x18" + encode_varint(partition)
-    tail = b"" if epoch is None else b"\x28" + encode_varint(epoch)
-    first = entry_ids[0] if len(entries) >= _COLUMNS_MIN and type(entry_ids) is range else -1
-    if first >= 0 and first + len(entries) <= 1 << 7 * varint_bytes(first):
-        head = encode_message(consumer_id, ledger_id, first, b"", partition=partition, epoch=epoch)
-        place = len(head) - len(tail) - len(after) - varint_bytes(first)
-        return _interleave(head, place, first, entries)
-    out: list[bytes] = []
-    pack = _SIZES.pack
-    known_size = -1
-    command_size = 0
-    middle = b""
-    for entry_id, entry in zip(entry_ids, entries, strict=True):
-        number = WHOLE[entry_id] if entry_id < 16384 else encode_varint(entry_id)
-        if len(number) != known_size:
-            known_size = len(number)
-            message_size = len(ledger) + known_size + len(after)
-            body_size = len(consumer) + 1 + message_size + len(tail)
-            opening = b"\x08\x09\x4a" + encode_varint(body_size)
-            command_size = len(opening) + body_size
-            middle = opening + consumer + encode_varint(message_size) + ledger
-        out.append(
-            pack(4 + command_size + len(entry), command_size) + middle + number + after + tail
-        )
-        out.append(entry)
-    return out
-
-
-def _interleave(head: bytes, place: int, first: int, entries: Sequence[bytes]) -> list[bytes]:
-    """Heads and entries by turns. All heads are as the `head` of the first, but for the size of the
-    frame and, at `place`, the id of the entry: those are written into all at once, a byte of each
-    at a time.
-    """
-    count, length = len(entries), len(head)
-    rest = length - 4
-    sizes = struct.pack(f">{count}I", *[rest + len(entry) for entry in entries])
-    heads = bytearray(head * count)
-    for column in range(4):
-        heads[column::length] = sizes[column::4]
-    for column, numbers in enumerate(varint_columns(first, count), place):
-        heads[column::length] = numbers
-    written = bytes(heads)
-    out = [b""] * (2 * count)
-    out[::2] = [written[at : at + length] for at in range(0, count * length, length)]
-    out[1::2] = entries
-    return out
-
-
-def encode_message(
-    consumer_id: int,
-    ledger_id: int,
-    entry_id: int,
-    entry: bytes,
-    *,
-    partition: int = -1,
-    redelivery_count: int = 0,
-    ack_set: Sequence[int] = (),
-    epoch: int | None = None,
-) -> bytes:
-    """One MESSAGE frame with all it can carry."""
-    message = b"\x08" + encode_varint(ledger_id) + b"\x10" + encode_varint(entry_id)
-    if partition >= 0:
-        message += b"\x18" + encode_varint(partition)
-    body = b"\x08" + encode_varint(consumer_id) + b"\x12" + encode_varint(len(message)) + message
-    if redelivery_count:
-        body += b"\x18" + encode_varint(redelivery_count)
-    body += b"".join(b"\x20" + encode_varint(word & 0xFFFFFFFFFFFFFFFF) for word in ack_set)
-    if epoch is not None:
-        body += b"\x28" + encode_varint(epoch)
-    command = b"\x08\x09\x4a" + encode_varint(len(body)) + body
-    return _SIZES.pack(4 + len(command) + len(entry), len(command)) + command + entry
-
-
-DELIVER_AT_TAG: Final = b"\x98\x01"
-UUID_TAG: Final = b"\xd2\x01"
-
-
-def may_carry(entry: bytes, tag: bytes) -> bool:
-    """Whether a metadata field could be there: a cheap look that saves parsing most entries."""
-    end = 10 + int.from_bytes(entry[6:10], "big") if entry[:2] == _MAGIC else len(entry)
-    return entry.find(tag, 0, end) >= 0

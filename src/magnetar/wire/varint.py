@@ -34,7 +34,7 @@ def encode_varint(value: int) -> bytes:
         return WHOLE[value]
     if value < 268435456:
         return LOW[value & 16383] + WHOLE[value >> 14]
-    return LOW[value & 16383] + LOW[value >> 14 & 16383] + spell_varint(value >> 28)
+    return LOW[value & 16383] + LOW[value >> 14 & 16383] + encode_varint(value >> 28)
 
 
 _CYCLE: Final = bytes(range(128))

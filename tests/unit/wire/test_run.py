@@ -22,15 +22,7 @@ from magnetar.wire.command import (
 from magnetar.wire.entry import encode_entry
 from magnetar.wire.frame import FrameDecoder, cut_frames
 from magnetar.wire.receipt import ReceiptWriter
-from magnetar.wire.run import (
-    DELIVER_AT_TAG,
-    Item,
-    SendRun,
-    encode_message,
-    encode_messages,
-    gather_runs,
-    may_carry,
-)
+from magnetar.wire.run import Item, SendRun, gather_runs
 from magnetar.wire.varint import encode_varint
 
 FRAME_BYTES_MAX = 5 * 1024 * 1024
@@ -165,6 +157,23 @@ def test_messages_that_one_transaction_sends_in_a_row_are_one_run() -> None:
     ]
 
 
+def test_a_send_like_the_last_of_its_transaction_is_checked_as_that_one_was() -> None:
+    ids = {"txnid_most_bits": 0, "txnid_least_bits": 1}
+    bad = bytearray(entry(b"payload"))
+    bad[-1] ^= 1
+    numbers = [5, 6, 7, 130, 140, 17_000, 17_001, 1 << 22, (1 << 22) + 1]
+    frames = [send(1, number, entry(b"payload"), **ids) for number in numbers]
+    frames[2:2] = [send(1, 99, bytes(bad), **ids)]
+    frames += [send(1, (1 << 22) + 2, entry(b"payload"), num_messages=3, **ids)]
+    items, _, _ = split_read(b"".join(frames), FRAME_BYTES_MAX, COMMAND_BYTES_MAX)
+    runs = [(i.corrupt, i.sequences, i.counts) for i in items if isinstance(i, SendRun)]
+    assert runs == [
+        (False, numbers[:2], [1, 1]),
+        (True, [99], [1]),
+        (False, [*numbers[2:], (1 << 22) + 2], [1] * 7 + [3]),
+    ]
+
+
 def test_what_stands_between_the_frames_of_a_producer_parts_them_and_nothing_is_mixed_up() -> None:
     bad = bytearray(entry(b"payload"))
     bad[-1] ^= 1
@@ -237,53 +246,3 @@ def test_receipts_decode_to_what_was_given(
         assert (receipt.message_id.ledgerId, receipt.message_id.entryId) == (ledger, first + index)
         assert receipt.highest_sequence_id == highest
     assert decoder.next_frame() is None
-
-
-@given(
-    consumer=NUMBERS,
-    ledger=NUMBERS,
-    first=st.integers(0, 2**40),
-    count=st.integers(1, 4),
-    partition=st.sampled_from([-1, 0, 7, 5000]),
-    epoch=st.sampled_from([None, 0, 300]),
-)
-def test_messages_decode_to_what_was_given(
-    consumer: int, ledger: int, first: int, count: int, partition: int, epoch: int | None
-) -> None:
-    entries = [entry(b"%d" % number) for number in range(count)]
-    decoder = FrameDecoder(frame_bytes_max=FRAME_BYTES_MAX)
-    parts = encode_messages(
-        consumer,
-        ledger,
-        range(first, first + len(entries)),
-        entries,
-        partition=partition,
-        epoch=epoch,
-    )
-    decoder.feed(b"".join(parts))
-    for index, expected in enumerate(entries):
-        frame = decoder.next_frame()
-        assert frame is not None and frame.body == expected
-        message = decode_command(frame.command).message
-        assert message.consumer_id == consumer
-        assert (message.message_id.ledgerId, message.message_id.entryId) == (ledger, first + index)
-        assert message.message_id.partition == partition
-        assert (message.consumer_epoch if message.HasField("consumer_epoch") else None) == epoch
-
-
-def test_one_message_carries_redelivery_count_and_ack_set() -> None:
-    decoder = FrameDecoder(frame_bytes_max=FRAME_BYTES_MAX)
-    decoder.feed(
-        encode_message(3, 1, 2, entry(), partition=4, redelivery_count=5, ack_set=[-1, 31], epoch=6)
-    )
-    frame = decoder.next_frame()
-    assert frame is not None
-    message = decode_command(frame.command).message
-    assert (message.redelivery_count, list(message.ack_set)) == (5, [-1, 31])
-    assert (message.message_id.partition, message.consumer_epoch) == (4, 6)
-
-
-@pytest.mark.parametrize(("fields", "expected"), [({}, False), ({"deliver_at_time": 5}, True)])
-def test_a_cheap_look_never_misses_a_field(fields: dict[str, int], expected: bool) -> None:
-    assert may_carry(entry(**fields), DELIVER_AT_TAG) or not expected
-    assert not may_carry(entry(b"\x98\x01"), DELIVER_AT_TAG)

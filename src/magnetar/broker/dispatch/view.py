@@ -9,14 +9,14 @@ from typing import Final
 from magnetar.broker.entry import metadata_or_none
 from magnetar.rules.dispatch.action import Chunk, Traits
 from magnetar.wire.ackset import encode_ack_set
-from magnetar.wire.entry import sticky_key, strip_checksum
-from magnetar.wire.run import (
+from magnetar.wire.delivery import (
     DELIVER_AT_TAG,
     UUID_TAG,
     encode_message,
     encode_messages,
     may_carry,
 )
+from magnetar.wire.entry import sticky_key, strip_checksum
 
 _NONE: Final[Collection[int]] = frozenset()
 _WHOLE: Final[Mapping[int, int]] = MappingProxyType({})
