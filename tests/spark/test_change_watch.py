@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql.datasource import DataSourceStreamReader
 
+from magnetar import PulsarClient
 from magnetar.client.admin import AdminClient
 from magnetar.spark.change_watch import ChangeWatch
 from magnetar.spark.option import parse_source
@@ -87,6 +88,25 @@ def test_a_change_of_the_layout_is_a_change(
     await_true(lambda: not watch.is_unchanged)
     watch.start(look(topic))
     await_true(lambda: watch.is_unchanged)
+
+
+def test_a_transaction_that_ends_is_a_change_also_in_a_sealed_segment(
+    connection: dict[str, str], topic: str, watch: ChangeWatch, admin: AdminClient
+) -> None:
+    options = parse_source(connection | {"topic": topic}, is_stream=True)
+    with (
+        Survey(options.broker) as survey,
+        PulsarClient(connection["serviceUrl"]) as client,
+        client.producer(f"topic://{topic}") as producer,
+    ):
+        transaction = client.transaction()
+        producer.send(b"x", key="k", transaction=transaction)
+        for segment in (0, 1):
+            admin.scalable_topics.split(topic, segment)
+        watch.start(survey.look(options.selection).views)
+        await_true(lambda: watch.is_unchanged)
+        transaction.commit()
+        await_true(lambda: not watch.is_unchanged)
 
 
 def test_where_it_cannot_listen_it_does_not_try_at_every_trigger(

@@ -98,6 +98,22 @@ def test_an_empty_sealed_segment_ends_without_being_read() -> None:
     assert read_all(TopicOffset(), view).ended == {0}
 
 
+def test_a_sealed_segment_ends_with_the_transactions_that_hide_its_last_entries() -> None:
+    parent = segment(0, (1, 10), sealed=True)
+    pinned = replace(parent, visible=Place(1, 3), is_pinned=True)
+    child = segment(1, (2, 5), parents=(0,))
+    while_open, after = topic(pinned, child), topic(parent, child)
+    read = read_all(read_all(TopicOffset(), while_open), while_open)
+    assert read.places == {0: Place(1, 3)} and not read.ended
+    assert not start_latest(while_open).ended
+    assert normalize_offset(TopicOffset({0: Place(1, 3)}), while_open).ended == frozenset()
+    read = read_all(read, after)
+    assert (read.places, read.ended) == ({0: Place(1, 9)}, {0})
+    assert read_all(read, after).places[1] == Place(2, 4)
+    empty = topic(replace(pinned, visible=BEFORE_ALL), child)
+    assert read_all(TopicOffset(), empty) == TopicOffset({}, frozenset(), 2)
+
+
 def test_a_grandchild_waits_for_the_whole_line() -> None:
     view = topic(
         segment(0, (1, 1), sealed=True),

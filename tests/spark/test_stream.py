@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from magnetar import PulsarClient, Transaction
 from magnetar.client.admin import AdminClient
 from magnetar.client.policy import BatchingPolicy
 from magnetar.spark.hold import release_hold
@@ -167,6 +168,44 @@ def test_a_broker_restarted_in_mid_query_is_waited_for(
         publish(broker.service_url, name, range(400, 450), key_of)
         engine.between = once("task", restart)
         check_order(engine.run(), 450)
+
+
+def test_transactions_are_read_when_they_are_committed_and_in_their_place(
+    query: Engine, connection: dict[str, str], topic: str, admin: AdminClient
+) -> None:
+    """Rows behind one that is open wait for it, also in the children of a segment that was sealed
+    meanwhile; an aborted one leaves no trace, and no gap at which the query stops.
+    """
+    with (
+        PulsarClient(connection["serviceUrl"]) as client,
+        client.producer(f"topic://{topic}", batching=False) as producer,
+    ):
+
+        def write(values: range, transaction: Transaction | None = None) -> None:
+            for value in values:
+                producer.send(b"%d" % value, key=key_of(value), transaction=transaction)
+
+        write(range(10))
+        kept, gone = client.transaction(), client.transaction()
+        write(range(10, 20), kept)
+        write(range(1000, 1010), gone)
+        write(range(20, 30))
+        check_order(query.run(), 10)
+        admin.scalable_topics.split(topic, 0)
+        write(range(30, 40), kept)
+        write(range(1010, 1020), gone)
+        write(range(40, 50))
+        check_order(query.run(), 10)
+        kept.commit()
+        gone.abort()
+        write(range(50, 60))
+        check_order(query.run(), 60)
+        last = client.transaction()
+        write(range(1020, 1030), last)
+        last.abort()
+        check_order(query.run(), 60)
+        write(range(60, 70))
+        check_order(query.run(), 70)
 
 
 def test_a_limit_makes_several_batches_of_one_backlog(

@@ -69,6 +69,10 @@ class PartState(Struct, frozen=True, omit_defaults=True, rename="camel"):
     ledgers: tuple[LedgerExtent, ...] = ()
     end: str = NOWHERE
     """The last entry that readers may get now."""
+    is_pinned: bool = False
+    """Whether entries behind the end wait for transactions: also a part that is sealed gets more
+    to read then.
+    """
     entries: int = 0
     """After the position, up to the end; and their bytes."""
     size: int = 0

@@ -39,7 +39,7 @@ def normalize_offset(offset: TopicOffset, view: TopicView) -> TopicOffset:
             continue
         place = segment.end if place.position >= LATEST else place
         places[segment.id] = place
-        if segment.is_sealed and place.sort_key >= segment.end.sort_key:
+        if segment.is_final and place.sort_key >= segment.end.sort_key:
             ended.add(segment.id)
     kept = {number for number in ended if number in view.by_id}
     return TopicOffset(places, frozenset(kept), view.next)

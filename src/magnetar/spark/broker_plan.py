@@ -173,6 +173,7 @@ def _parse_part(document: Mapping[str, Any], hold: str | None) -> SegmentView:
         ledgers,
         parents=tuple(document.get("parents", ())),
         is_sealed=bool(document.get("isSealed", False)),
+        is_pinned=bool(document.get("isPinned", False)),
         cursors=frozenset([hold]) if is_held and hold is not None else frozenset(),
         visible=_parse(str(document.get("end", "-1:-1"))),
         hidden=tuple(Span(*each) for each in document.get("hidden", ())),

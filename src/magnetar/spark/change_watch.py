@@ -115,7 +115,7 @@ class ChangeWatch:
                 for view in views:
                     tasks.create_task(self._watch_layout(self._client, view, ready))
                     for segment in view.segments:
-                        if not segment.is_sealed:
+                        if not segment.is_final:
                             tasks.create_task(self._watch_entries(self._client, segment, ready))
                 await ready.wait()
                 self._ready = round
@@ -171,7 +171,7 @@ class _Latch:
 
 
 def _count_open(view: TopicView) -> int:
-    return sum(not segment.is_sealed for segment in view.segments)
+    return sum(not segment.is_final for segment in view.segments)
 
 
 def _segments_of(view: TopicView) -> Mapping[int, bool]:

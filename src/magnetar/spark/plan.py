@@ -46,6 +46,8 @@ class SegmentView:
     """The subscriptions that keep what they have not acknowledged."""
     visible: Place | None = None
     """The last entry that readers may get, where that is known: transactions may hide others."""
+    is_pinned: bool = False
+    """Whether entries behind that one wait for transactions, and are to be read when they end."""
     hidden: tuple[Span, ...] = ()
     """Entries that readers never get: transactions that were aborted wrote them."""
     sealed_ms: int = 0
@@ -57,6 +59,11 @@ class SegmentView:
         if self.last is not None:
             return self.last
         return end_of(self.ledgers) if self.visible is None else self.visible
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing will stand behind its end."""
+        return self.is_sealed and not self.is_pinned
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +200,7 @@ def plan_outlook(
             skipped[view.name, segment.id] = after
         through = segment.end if limits is None else min_place(segment.end, limits[segment.id].end)
         spans = tuple(_spans(segment, after, through))
-        if spans or segment.is_sealed or gap is not None:
+        if spans or segment.is_final or gap is not None:
             pending.append(Pending(view.name, segment, after, through, spans))
     return Outlook(tuple(pending), tuple(gaps), skipped)
 
@@ -237,7 +244,7 @@ def apply_reads(
         spans = _spans(segment, pending.after, through)
         if spans:
             sizes[segment.id] = count_bytes(segment.ledgers, spans)
-        if segment.is_sealed and through.sort_key >= segment.end.sort_key:
+        if segment.is_final and through.sort_key >= segment.end.sort_key:
             ended.add(segment.id)
             places[segment.id] = through
         elif through != BEFORE_ALL:
@@ -274,7 +281,7 @@ def find_lost_segments(read: TopicOffset, until: TopicOffset, view: TopicView) -
 
 def start_latest(view: TopicView) -> TopicOffset:
     """After everything there is now."""
-    ended = frozenset(segment.id for segment in view.segments if segment.is_sealed)
+    ended = frozenset(segment.id for segment in view.segments if segment.is_final)
     places = {
         segment.id: normalize_place(segment.ledgers, segment.end)
         for segment in view.segments

@@ -188,6 +188,7 @@ def describe_part(
         part.name,
         ledgers=ledgers,
         end=format_place(end),
+        is_pinned=buffer.pin is not None,
         entries=sequence.entries_between(after, behind),
         size=sequence.bytes_between(after, behind),
         hidden=hidden,
