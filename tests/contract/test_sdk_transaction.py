@@ -118,6 +118,38 @@ def test_input_is_acknowledged_with_the_output_and_comes_again_without_it(
 
 
 @kinds_of_topic
+def test_a_message_in_chunks_is_sent_and_acknowledged_as_a_whole(place: Place, kind: str) -> None:
+    async def body() -> None:
+        topic = pick_topic(place, kind)
+        large = bytes(range(256)) * 600
+        async with place.client() as client:
+            producer = await open_producer(client, topic, chunking="50KB", batching=False)
+            consumer = await open_queue(client, topic)
+            with suppress(Failure):
+                async with begin(client, kind) as transaction:
+                    await producer.send(large, key="k", transaction=transaction)
+                    assert await consumer.receive(SILENCE_S) is None
+                    raise Failure
+            async with begin(client, kind) as transaction:
+                await producer.send(large, key="k", transaction=transaction)
+            with suppress(Failure):
+                async with begin(client, kind) as transaction:
+                    [message] = await take(consumer, 1)
+                    assert message.value == large
+                    await consumer.acknowledge(message, transaction=transaction)
+                    raise Failure
+            async with begin(client, kind) as transaction:
+                [message] = await take(consumer, 1)
+                assert message.value == large
+                await consumer.acknowledge(message, transaction=transaction)
+            await consumer.close()
+            again = await open_queue(client, topic)
+            assert await again.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+@kinds_of_topic
 def test_a_conflict_aborts_the_transaction_that_came_second(place: Place, kind: str) -> None:
     async def body() -> None:
         topic, other = pick_topic(place, kind, segments=1), pick_topic(place, kind, segments=1)
