@@ -6,7 +6,8 @@ says everything, so that a query over thousands of idle topics loads none of the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -19,7 +20,13 @@ from magnetar.broker.log_search import last_visible, position_at
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.transaction.participant import needs_journal
-from magnetar.errors import Conflict, NoOwner, ServiceNotReady, TopicNotFound
+from magnetar.errors import (
+    Conflict,
+    NoOwner,
+    ServiceNotReady,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
 from magnetar.ledger.message_count import Allowance
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.name import parse_namespace, parse_stored_topic
@@ -149,6 +156,33 @@ class ReadParts:
             await held.acknowledge_through(live.log.sequence.floor(position))
         return HoldState.MOVED
 
+    async def list_holds(self, parts: tuple[str, ...]) -> tuple[dict[str, int], ...]:
+        """How many entries each hold keeps, part by part."""
+        return tuple(await together(map(self._list_holds, parts)))
+
+    async def _list_holds(self, part: str) -> dict[str, int]:
+        try:
+            live = await self._load(part)
+        except TopicNotFound:
+            return {}
+        return {
+            name: each.backlog
+            for name, each in live.subscriptions.items()
+            if is_hold(name, each.properties)
+        }
+
+    async def release(self, hold: str, parts: tuple[str, ...]) -> tuple[bool, ...]:
+        """Whether each had the hold, which is gone now."""
+        return tuple(await together(self._release(hold, each) for each in parts))
+
+    async def _release(self, hold: str, part: str) -> bool:
+        if hold not in await self._list_holds(part):
+            return False
+        live = await self._load(part)
+        with suppress(SubscriptionNotFound):
+            await live.subscriptions.delete(hold)
+        return True
+
     async def activity(self, namespaces: tuple[str, ...]) -> str:
         """Another text whenever something may have changed in one of the namespaces."""
         names = (parse_namespace(each) for each in namespaces)
@@ -165,6 +199,11 @@ class ReadParts:
             live = await self._owners.catalog.load_topic(topic)
         assert isinstance(live, PersistentTopic), "only what is stored has parts"
         return live
+
+
+def is_hold(name: str, properties: Mapping[str, str]) -> bool:
+    """Those that a segment got when it was made have the name alone."""
+    return HOLD_PROPERTY in properties or name.startswith("spark-")
 
 
 def describe_part(

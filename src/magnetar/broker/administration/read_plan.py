@@ -6,6 +6,7 @@ The broker that is asked finds the layouts, and asks each owner of parts once.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Collection, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -13,8 +14,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from magnetar.broker.administration.port import PeerOwners, QueryOwners
-from magnetar.broker.administration.read_part import HOLD_PROPERTY, PartOwners, ReadParts
+from magnetar.broker.administration.port import QueryOwners
+from magnetar.broker.administration.read_part import PartOwners, ReadParts
 from magnetar.broker.administration.read_topic import (
     Part,
     PartLayout,
@@ -23,11 +24,10 @@ from magnetar.broker.administration.read_topic import (
     key_of,
 )
 from magnetar.broker.administration.registry import carries_out
-from magnetar.broker.administration.topic_part import find_topic_parts
 from magnetar.broker.authorization import Authorization
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.scalable.service import ScalableService
-from magnetar.errors import BadRequest, NotFound, ServiceNotReady, TopicNotFound
+from magnetar.errors import BadRequest, NotFound, ServiceNotReady
 from magnetar.model.answer.broker import ReadHold
 from magnetar.model.caller import Caller
 from magnetar.model.name import (
@@ -324,49 +324,51 @@ async def _adopt(scalable: ScalableService, topic: TopicName, hold: str) -> None
 
 @carries_out("reads.holds")
 async def list_holds(
-    owners: QueryOwners, namespace: NamespaceName, caller: Caller
+    owners: QueryOwners, part_owners: PartOwners, namespace: NamespaceName, caller: Caller
 ) -> dict[str, ReadHold]:
-    found: dict[str, ReadHold] = {}
-    for layout in await find_layouts(owners, ReadQuery(namespace=str(namespace)), caller):
-        for part in layout.parts:
-            for name, backlog in (await _holds_of(owners, part.name)).items():
-                held = found.setdefault(name, {"topics": [], "entries": 0})
-                if layout.topic.full not in held["topics"]:
-                    held["topics"].append(layout.topic.full)
-                held["entries"] += backlog
-    return dict(sorted(found.items()))
-
-
-async def _holds_of(owners: PeerOwners, part: str) -> dict[str, int]:
-    try:
-        stats = await find_topic_parts(owners).at(parse_stored_topic(part)).stats({})
-    except TopicNotFound:
-        return {}
+    parts = [
+        (layout.topic.full, part.name)
+        for layout in await find_layouts(owners, ReadQuery(namespace=str(namespace)), caller)
+        for part in layout.parts
+    ]
+    answers = await part_owners.ask(
+        [name for _, name in parts],
+        lambda owner, places: owner.list_holds(tuple(parts[place][1] for place in places)),
+    )
+    topics: dict[str, set[str]] = {}
+    entries: Counter[str] = Counter()
+    for places, found in answers:
+        for place, holds in zip(places, found, strict=True):
+            for hold, backlog in holds.items():
+                topics.setdefault(hold, set()).add(parts[place][0])
+                entries[hold] += backlog
     return {
-        name: int(each["msgBacklog"])
-        for name, each in stats["subscriptions"].items()
-        if is_hold(name, each.get("subscriptionProperties") or {})
+        hold: {"topics": sorted(names), "entries": entries[hold]}
+        for hold, names in sorted(topics.items())
     }
-
-
-def is_hold(name: str, properties: dict[str, str]) -> bool:
-    """Those that a segment got when it was made have the name alone."""
-    return HOLD_PROPERTY in properties or name.startswith("spark-")
 
 
 @carries_out("reads.release_hold")
 async def release_hold(
-    owners: QueryOwners, namespace: NamespaceName, hold: str, caller: Caller
+    owners: QueryOwners,
+    part_owners: PartOwners,
+    namespace: NamespaceName,
+    hold: str,
+    caller: Caller,
 ) -> int:
     """Nothing is kept for the query any more."""
-    topics = 0
-    for layout in await find_layouts(owners, ReadQuery(namespace=str(namespace)), caller):
-        is_there = False
-        for part in layout.parts:
-            if hold in await _holds_of(owners, part.name):
-                is_there = True
-                await find_topic_parts(owners).at(parse_stored_topic(part.name)).unsubscribe(hold)
-        if is_there and layout.topic.domain is TopicDomain.TOPIC:
-            await owners.scalable.controls.at(layout.topic).unsubscribe(hold)
-        topics += is_there
-    return topics
+    layouts = await find_layouts(owners, ReadQuery(namespace=str(namespace)), caller)
+    parts = [(layout.topic, part.name) for layout in layouts for part in layout.parts]
+    answers = await part_owners.ask(
+        [name for _, name in parts],
+        lambda owner, places: owner.release(hold, tuple(parts[place][1] for place in places)),
+    )
+    topics = {
+        parts[place][0]
+        for places, found in answers
+        for place, was_there in zip(places, found, strict=True)
+        if was_there
+    }
+    scalable = sorted((each for each in topics if each.domain is TopicDomain.TOPIC), key=str)
+    await together(owners.scalable.controls.at(each).unsubscribe(hold) for each in scalable)
+    return len(topics)

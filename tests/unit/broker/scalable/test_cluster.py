@@ -9,7 +9,13 @@ import pytest
 
 from magnetar.broker.administration.bundle import Scalable, clear_backlog, unsubscribe
 from magnetar.broker.administration.read_part import find_part_owners
-from magnetar.broker.administration.read_plan import cut_read, move_hold, plan_read
+from magnetar.broker.administration.read_plan import (
+    cut_read,
+    list_holds,
+    move_hold,
+    plan_read,
+    release_hold,
+)
 from magnetar.broker.administration.scalable_stats import (
     analyze_backlog,
     find_details,
@@ -22,7 +28,7 @@ from magnetar.broker.administration.topic_part import find_topic_parts
 from magnetar.broker.scalable.controller import Controller
 from magnetar.errors import NoOwner, PreconditionFailed
 from magnetar.model.caller import ANONYMOUS
-from magnetar.model.name import TopicName, parse_topic
+from magnetar.model.name import TopicName, parse_namespace, parse_topic
 from magnetar.model.read_plan import Cut, CutQuery, HoldMove, ReadQuery
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import SegmentId
@@ -280,7 +286,7 @@ def test_a_hold_names_topics_that_are_gone_and_loads_none_of_them() -> None:
     run_cluster(body, maxConcurrentTopicLoadRequest=1)
 
 
-def test_a_read_of_segments_at_every_broker_is_planned_by_any_of_them() -> None:
+def test_a_read_of_segments_at_every_broker_is_planned_and_held_by_any_of_them() -> None:
     async def body(cluster: Cluster) -> None:
         controller = await _open_topic(cluster)
         for count, segment in enumerate(controller.layout.active, 1):
@@ -306,6 +312,13 @@ def test_a_read_of_segments_at_every_broker_is_planned_by_any_of_them() -> None:
             assert await move_hold(allowed, owners, scalable, hold, moves, ANONYMOUS) == []
             backlog = await controller.subscriptions.registry.backlog(hold)
             assert sum(backlog.values()) == 4
+            shop, other = parse_namespace("shop/eu"), cluster.brokers[0].service
+            others = find_part_owners(other)
+            listed = await list_holds(other, others, shop, ANONYMOUS)
+            assert listed == {hold: {"topics": [TOPIC.full], "entries": 4}}
+            assert await release_hold(service, owners, shop, hold, ANONYMOUS) == 1
+            assert hold not in controller.subscriptions.registry.records
+            assert await list_holds(other, others, shop, ANONYMOUS) == {}
         await peer.send(1)
         assert not (await plan_read(service, owners, again, ANONYMOUS)).is_unchanged
 
