@@ -23,7 +23,7 @@ from typing import Any
 from bench.gauge import cpu_s
 from magnetar import AsyncPulsarClient
 from magnetar.client.admin import AdminClient
-from magnetar.spark.hold import PARTS_MAX
+from magnetar.spark.hold import PARTS_FIRST, PARTS_MAX
 from magnetar.spark.source import MagnetarSource
 from magnetar.testing import MagnetarBroker
 
@@ -86,10 +86,10 @@ def plan_query(broker: MagnetarBroker) -> dict[str, Any]:
     return found
 
 
-def move_hold(admin: AdminClient, moves: Sequence[Mapping[str, str]]) -> None:
+def move_hold(admin: AdminClient, moves: Sequence[Mapping[str, str]], parts_max: int) -> None:
     """By as many parts a call as a query does."""
-    for start in range(0, len(moves), PARTS_MAX):
-        admin.reads.move_hold("bench", moves[start : start + PARTS_MAX])
+    for start in range(0, len(moves), parts_max):
+        admin.reads.move_hold("bench", moves[start : start + parts_max])
 
 
 def measure(broker: MagnetarBroker, topics: int) -> dict[str, Any]:
@@ -103,17 +103,22 @@ def measure(broker: MagnetarBroker, topics: int) -> dict[str, Any]:
             for topic in plan["topics"]
             for part in topic["parts"]
         ]
-        made, _ = timed(lambda: move_hold(admin, moves), times=1)
+        made, _ = timed(lambda: move_hold(admin, moves, PARTS_FIRST), times=1)
         loaded, plan = timed(lambda: admin.reads.plan({"topics": names}))
         ends = [
             {"name": part["name"], "position": part["end"]}
             for topic in plan["topics"]
             for part in topic["parts"]
         ]
-        moved, _ = timed(lambda: move_hold(admin, ends), times=1)
+        moved, _ = timed(lambda: move_hold(admin, ends, PARTS_MAX), times=1)
+        plan = admin.reads.plan({"namespace": NAMESPACE})
         quiet, plan = timed(
             lambda: admin.reads.plan({"namespace": NAMESPACE, "version": plan["version"]})
         )
+        assert plan["isUnchanged"]
+        listed, holds = timed(lambda: admin.reads.holds(NAMESPACE), times=1)
+        assert len(holds["bench"]["topics"]) == topics
+        released, _ = timed(lambda: admin.reads.release_hold(NAMESPACE, "bench"), times=1)
     return {
         "first_s": first,
         "idle_topics_s": idle,
@@ -121,6 +126,8 @@ def measure(broker: MagnetarBroker, topics: int) -> dict[str, Any]:
         "nothing_new_s": quiet,
         "hold_made_s": made,
         "hold_moved_s": moved,
+        "holds_listed_s": listed,
+        "hold_released_s": released,
     }
 
 

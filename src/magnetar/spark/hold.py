@@ -7,8 +7,9 @@ so that a query that is started again finds everything; `release_hold` ends it.
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -29,8 +30,9 @@ from magnetar.spark.plan import SegmentView, TopicView
 from magnetar.spark.survey import Survey
 
 _BUSY_S: Final = 0.2
-PARTS_MAX: Final = 1_000
-"""Parts of a call: what one that fails had moved is moved once more, and no more than that."""
+PARTS_FIRST: Final = 1_000
+PARTS_MAX: Final = 20_000
+_PART_OF_TIMEOUT: Final = 4
 
 
 def name_hold() -> str:
@@ -58,30 +60,51 @@ def _last_read(segment: SegmentView, place: Place) -> Place:
     return place
 
 
+def plan_call(parts: int, spent_s: float, timeout_s: float) -> int:
+    """How many parts the next call may have, after one that took so long: no call must outlive the
+    client's time-out, however slow the broker's disk is.
+    """
+    allowed = parts * timeout_s / _PART_OF_TIMEOUT / max(spent_s, 1e-3)
+    return max(1, min(PARTS_MAX, int(allowed)))
+
+
 class Hold:
     """One subscription over all topics of a query."""
 
-    def __init__(self, survey: Survey, name: str) -> None:
+    def __init__(
+        self, survey: Survey, name: str, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self.name = name
         self._survey = survey
+        self._now = now
+        self._parts_max = PARTS_FIRST
         self._moved: dict[str, Place] = {}
         self._known: set[str] = set()
 
     def move(self, views: Mapping[str, TopicView], offset: Offset) -> None:
-        """Move it to what was read, and make it where it is missing: page by page."""
+        """Move it to what was read, and make it where it is missing: by one call, once it is known
+        how long that takes.
+        """
         moves = [
             (view, segment, place)
             for view, segment, place in plan_moves(views, offset)
             if self._moved.get(segment.topic) != place
         ]
-        for start in range(0, len(moves), PARTS_MAX):
-            page = moves[start : start + PARTS_MAX]
+        while moves:
+            page, moves = moves[: self._parts_max], moves[self._parts_max :]
             places = {segment.topic: place for _, segment, place in page}
             if self._survey.plan.is_offered:
-                self._survey.plan.move_hold(self.name, places)
+                self._call(places)
             else:
                 self._move_singly(page)
             self._moved |= places
+
+    def _call(self, places: Mapping[str, Place]) -> None:
+        began = self._now()
+        self._survey.plan.move_hold(self.name, places)
+        if len(places) >= min(PARTS_FIRST, self._parts_max):  # few parts do not tell
+            spent_s = self._now() - began
+            self._parts_max = plan_call(len(places), spent_s, self._survey.broker.timeout_s)
 
     def _move_singly(self, moves: Sequence[tuple[TopicView, SegmentView, Place]]) -> None:
         """Where the broker has no call for all of them."""

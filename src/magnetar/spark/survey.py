@@ -35,6 +35,7 @@ class Survey:
     """Holds a link of its own, for one thread."""
 
     def __init__(self, broker: Broker) -> None:
+        self.broker: Final = broker
         self._link = Link(broker)
         self.admin = self._link.admin
         self.run = self._link.run
@@ -214,7 +215,7 @@ class Survey:
         async def ask(client: AsyncPulsarClient) -> int:
             decoder = ColumnDecoder(("entry",))
             async with AsyncBulk(client).entry_reader(topic, start=place, window=1) as reader:
-                entry = (await reader.take(self._link.broker.timeout_s))[0]
+                entry = (await reader.take(self.broker.timeout_s))[0]
                 try:
                     decoder.add(*entry)
                 except EntryUnreadable:
