@@ -18,6 +18,8 @@ JAVA_OPTIONS = (
     " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 """No JVM of a test lives long enough for its code to be worth more work, or to be verified."""
+DAEMON = "magnetar.spark.daemon"
+"""Tests start many workers, each of which would import the same for half a second."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -27,6 +29,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.python.daemon.module": DAEMON,
 }
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -28,6 +31,7 @@ from pyspark.sql.types import (
 from magnetar.spark.arrow_type import make_arrow_schema
 from magnetar.spark.option import InvalidOption
 from magnetar.spark.row import COLUMN_TYPES, make_schema
+from tests.spark.conftest import DAEMON
 from tests.tidy.source import ROOT, Source
 
 SOURCES = ROOT / "src"
@@ -45,6 +49,8 @@ PUBLIC = {
 PRIVATE = {
     # Behind the option inlineBytes, which is 0 by default; without it tasks read everything.
     "small_batch.py": {"pyspark.sql.datasource_internal", "_SimpleStreamReaderWrapper"},
+    # Behind Spark's setting spark.python.daemon.module, which has PySpark's own daemon by default.
+    "daemon.py": {"pyspark.daemon"},
     # Of jobs that write elsewhere than to the disk: PySpark has no other door to Hadoop's systems.
     "place.py": {"_gateway", "_jvm", "_jsc"},
 }
@@ -82,8 +88,24 @@ def test_the_private_doors_are_there_in_this_pyspark(spark: SparkSession) -> Non
     for name in PRIVATE["place.py"] - {"_jsc"}:
         context = spark.sparkContext
         assert getattr(context, name, None) is not None, f"this PySpark has no {name} of a context"
+    assert callable(importlib.import_module("pyspark.daemon").manager)
     module = importlib.import_module("pyspark.sql.datasource_internal")
     assert callable(getattr(module._SimpleStreamReaderWrapper, "getCache", None))
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(240)
+def test_workers_are_forked_by_a_daemon_that_has_imported_what_they_need(
+    spark: SparkSession,
+) -> None:
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parent = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().decode()
+        for _ in batches:
+            is_there = "magnetar.spark.source" in sys.modules
+            yield pa.RecordBatch.from_pydict({"parent": [parent], "is_there": [is_there]})
+
+    [row] = spark.range(1).mapInArrow(look, "parent string, is_there boolean").collect()
+    assert DAEMON in row["parent"] and row["is_there"]
 
 
 def test_columns_have_the_types_that_spark_takes() -> None:

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from magnetar.client.admin import AdminClient
+from tests.spark.conftest import DAEMON
 from tests.spark.copy_driver import copy, stop_half_way
 from tests.spark.engine import Rows, read_batch
 from tests.spark.feed import PATIENCE_S, by_key, fresh, numbers, publish
@@ -50,14 +51,14 @@ def check(found: Rows) -> None:
 
 
 def find_workers() -> list[int]:
-    """The forks of PySpark's daemons below this process; the daemons themselves are left out."""
+    """The forks of daemons below this process; the daemons themselves are left out."""
     parents, daemons = {}, set()
     for each in Path("/proc").iterdir():
         if each.name.isdecimal():
             try:
                 state = (each / "stat").read_text().rpartition(")")[2].split()
                 parents[int(each.name)] = int(state[1])
-                if b"pyspark.daemon" in (each / "cmdline").read_bytes():
+                if DAEMON.encode() in (each / "cmdline").read_bytes().split(b"\0"):
                     daemons.add(int(each.name))
             except OSError:
                 continue  # it has gone meanwhile

@@ -124,6 +124,7 @@ BY_NAME: Mapping[str, str] = {
     "broker/topicpolicy/choice.py": "an operator names the class that keeps the topic policies",
     "cli/admin.py": "a group of verbs is loaded when it is called, so that each starts quickly",
     "cli/spark.py": "a job needs an extra, and starts a library that takes seconds to load",
+    "spark/daemon.py": "Spark names the module that workers run",
     "spark/small_batch.py": "a class that PySpark does not promise to keep",
     "cli/table.py": "a command loads its own module only, so that each starts quickly",
     "cli/server.py": "the commands start the assembly, which is above the room",
