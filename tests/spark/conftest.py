@@ -49,6 +49,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Of a program that starts a session of its own."""
+    folder = tmp_path_factory.mktemp("spark-conf")
+    lines = (f"{key} {value}\n" for key, value in SETTINGS.items() if value != JAVA_OPTIONS)
+    (folder / "spark-defaults.conf").write_text("".join(lines))
+    return {"SPARK_CONF_DIR": str(folder), "JAVA_TOOL_OPTIONS": JAVA_OPTIONS}
+
+
 @pytest.fixture
 def admin(magnetar_broker: MagnetarBroker) -> Iterator[AdminClient]:
     with AdminClient(magnetar_broker.admin_url) as client:

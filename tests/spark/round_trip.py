@@ -1,4 +1,4 @@
-"""A topic into a table and into another topic at once; then the table back into a third one.
+"""A topic into a table and into another topic at once; then one job after the other.
 
 Run by spark-submit, with the words of its jobs as JSON. What is `followed` goes on until the
 program is killed; otherwise everything is brought to its end.
@@ -52,7 +52,8 @@ def run(spark: SparkSession, given: dict[str, Any]) -> None:
             copy(spark, given).awaitTermination()
     copy(spark, given).awaitTermination()
     table.join()
-    run_job(spark, given["replay"])
+    for words in given["jobs"]:
+        run_job(spark, words)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -15,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 
 from magnetar.testing.broker import HOST, find_ports
@@ -204,6 +209,20 @@ class ObjectStore:
         return {f"spark.hadoop.fs.s3a.{name}": value for name, value in own.items()}
 
     def count(self, prefix: str, suffix: str) -> int:
-        """Objects below a prefix, up to a thousand."""
+        return sum(each.endswith(suffix) for each in self._keys(prefix))
+
+    def read(self, key: str) -> bytes:
+        place = f"{self.url}/{self.BUCKET}/{urllib.parse.quote(key)}"
+        asked = urllib.request.Request(place, headers={"Authorization": "AWS test:none"})
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return bytes(answer.read())
+
+    def read_table(self, prefix: str) -> pa.Table:
+        """Of all Parquet files below a prefix."""
+        files = [each for each in self._keys(prefix) if each.endswith(".parquet")]
+        return pa.concat_tables(pq.read_table(io.BytesIO(self.read(each))) for each in files)
+
+    def _keys(self, prefix: str) -> list[str]:
+        """Up to a thousand."""
         text = get(f"{self.url}/{self.BUCKET}?list-type=2&prefix={prefix}") or ""
-        return text.count(f"{suffix}</Key>")
+        return re.findall("<Key>(.*?)</Key>", text)

@@ -22,7 +22,7 @@ from magnetar.cli.main import main
 from magnetar.client.admin import AdminClient
 from magnetar.testing import MagnetarBroker
 from tests.spark import round_trip
-from tests.spark.conftest import JAVA_OPTIONS
+from tests.spark.conftest import DAEMON, JAVA_OPTIONS
 from tests.spark.engine import read_batch
 from tests.spark.feed import by_key, fresh, publish
 from tests.spark.standalone import ObjectStore, Processes, StandaloneCluster, await_true, kill
@@ -31,6 +31,7 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 COUNT = 10_000
+REGULAR = "persistent://public/default/regular"
 STEP = "2KB"
 """Of a batch: an entry or two of a hundred messages, so that what is killed is never done."""
 FAST = {"max_pending_messages": COUNT, "batching": BatchingPolicy(max_messages=100)}
@@ -40,6 +41,7 @@ SETTINGS = {
     "spark.executor.memory": "700m",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": DAEMON,
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
 }
@@ -101,13 +103,24 @@ def test_a_topic_goes_to_a_table_and_back_exactly_once_whatever_is_killed(
                 for topic in (source, copied, target):
                     admin.scalable_topics.create(topic)
                     admin.scalable_topics.create_subscription(topic, "keeps-everything")
+                admin.topics.create(REGULAR)
             driver = Driver(processes, SETTINGS | store.settings, capsys)
             where = ["--url", broker.service_url, "--admin-url", broker.admin_url]
             table = ["--format", "delta", *where]
+            asked = ["--admin-url", broker.admin_url, "--namespace", "public/default"]
+            pace = ["--interval", "1s", "--flush", "1s", "--for", "2s"]
+            grid = ["--grid", "scale=1,2"]
             grow = ["table", f"topic://{source}", "--output", "s3a://lake/orders", *table]
             given = {
                 "table": [*grow, "--batch-bytes", STEP, "--follow", "1s"],
-                "replay": ["replay", "s3a://lake/orders", f"topic://{target}", *table],
+                "jobs": [
+                    ["replay", "s3a://lake/orders", f"topic://{target}", *table],
+                    ["table", f"topic://{source}", "--output", "s3a://lake/sealed", *where],
+                    ["order-audit", f"topic://{source}", "--output", "s3a://lake/audit", *where],
+                    ["migration-plan", "--output", "s3a://lake/plan", *asked],
+                    ["load-history", "--output", "s3a://lake/history", *pace, *asked],
+                    ["what-if", "s3a://lake/history", "--output", "s3a://lake/answer", *grid],
+                ],
                 "connection": connection,
                 "source": source,
                 "copy": f"topic://{copied}",
@@ -149,3 +162,18 @@ def test_a_topic_goes_to_a_table_and_back_exactly_once_whatever_is_killed(
             assert running.wait(600) == 0, driver.explain()
             assert by_key(read_batch(connection, topic=copied)) == expected
             assert by_key(read_batch(connection, topic=target)) == expected
+            check_jobs(store, f"topic://{source}")
+            assert not [*(home / "driver").glob("s3a*")], "a folder is no place to write to"
+
+
+def check_jobs(store: ObjectStore, topic: str) -> None:
+    """What each of them left: rows by executors, the rest by the driver."""
+    manifest = json.loads(store.read("sealed/manifest.json"))
+    assert [each["rows"] for each in manifest["segments"].values()] == [COUNT // 2]
+    assert store.read_table("sealed/data/").num_rows == COUNT // 2
+    findings = json.loads(store.read("audit/findings.json"))
+    assert findings["messages"] == COUNT
+    assert REGULAR in store.read("plan/plan.html").decode()
+    assert topic in store.read_table("history/sample/")["topic"].to_pylist()
+    assert json.loads(store.read("answer/recommended.json"))
+    assert store.read("answer/report.html")

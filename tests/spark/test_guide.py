@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from magnetar.testing import MagnetarBroker
-from tests.spark.conftest import JAVA_OPTIONS
 from tests.tidy.source import ROOT
 from tests.tidy.test_doc import run_page, runnable
 
@@ -20,10 +19,12 @@ def test_the_examples_of_a_guide_run_in_order(
     name: str,
     spark: SparkSession,
     magnetar_broker: MagnetarBroker,
+    environment: dict[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", JAVA_OPTIONS)
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
     page = ROOT / "docs" / name
     assert len(runnable(page)) >= 4
     run_page(page, magnetar_broker, tmp_path)

@@ -11,7 +11,6 @@ import pyspark
 import pytest
 
 from magnetar.client.admin import AdminClient
-from tests.spark.conftest import JAVA_OPTIONS
 from tests.spark.engine import read_batch
 from tests.spark.feed import fresh, numbers, publish
 from tests.tidy.source import ROOT
@@ -20,7 +19,7 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
 
 def test_the_example_of_a_declared_pipeline_reads_and_writes_topics(
-    connection: dict[str, str], admin: AdminClient, tmp_path: Path
+    connection: dict[str, str], admin: AdminClient, environment: dict[str, str], tmp_path: Path
 ) -> None:
     topic = fresh("orders")
     for each in (topic, f"{topic}-large"):
@@ -37,7 +36,7 @@ def test_the_example_of_a_declared_pipeline_reads_and_writes_topics(
         cwd=tmp_path,
         env={
             **os.environ,
-            "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
+            **environment,
             "PYSPARK_PYTHON": sys.executable,
             "MAGNETAR_URL": connection["serviceUrl"],
             "MAGNETAR_ADMIN_URL": connection["adminUrl"],
