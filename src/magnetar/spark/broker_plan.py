@@ -39,6 +39,14 @@ class Admitted:
     is_all: bool
 
 
+class _Seen(NamedTuple):
+    """What the broker told of a topic, and what that means."""
+
+    document: Mapping[str, Any]
+    hold: str | None
+    view: TopicView
+
+
 class BrokerPlan:
     """For one query, over one admin client."""
 
@@ -47,6 +55,7 @@ class BrokerPlan:
         self._is_offered: bool | None = None
         self._version = ""
         """Of the last answer, if one call gave all of it."""
+        self._seen: dict[str, _Seen] = {}
 
     @property
     def is_offered(self) -> bool:
@@ -81,11 +90,23 @@ class BrokerPlan:
         self._version = str(answers[0]["version"]) if len(answers) == 1 else ""
         views = {}
         for each in (topic for answer in answers for topic in answer.get("topics", ())):
-            view = choose_parts(parse_view(each, hold), selection)
-            if _is_wanted(selection, view.name):
+            if _is_wanted(selection, str(each["name"])):
+                view = self._view_of(each, hold, selection)
                 views[view.name] = view
+        self._seen = {name: self._seen[name] for name in views}
         missing = tuple(name for answer in answers for name in answer.get("missing", ()))
         return Found(views, missing)
+
+    def _view_of(
+        self, document: Mapping[str, Any], hold: str | None, selection: Selection
+    ) -> TopicView:
+        """Most topics are described as they were the last time."""
+        name = str(document["name"])
+        seen = self._seen.get(name)
+        if seen is None or seen.document != document or seen.hold != hold:
+            view = choose_parts(parse_view(document, hold), selection)
+            seen = self._seen[name] = _Seen(document, hold, view)
+        return seen.view
 
     def _ask(self, query: dict[str, Any], pattern: str | None) -> list[Mapping[str, Any]]:
         """Every page. A pattern that the broker does not take is matched here."""

@@ -8,7 +8,7 @@ partitions for segments, under the numbers they keep when it is migrated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -79,29 +79,37 @@ class TopicOffset:
         return self.places.get(segment, BEFORE_ALL)
 
 
+_UNREAD: Final = TopicOffset()
+
+
 @dataclass(frozen=True, slots=True)
 class Offset:
     topics: Mapping[str, TopicOffset] = field(default_factory=dict)
     hold: str | None = None
 
     def of(self, topic: str) -> TopicOffset:
-        return self.topics.get(topic, TopicOffset())
+        return self.topics.get(topic, _UNREAD)
 
 
 def format_offset(offset: Offset) -> dict[str, Any]:
     """In an order that does not depend on how it came to be: equal offsets are equal text."""
-    document: dict[str, Any] = {}
-    if offset.hold is not None:
-        document[HOLD] = offset.hold
-    for name in sorted(offset.topics):
-        topic = offset.topics[name]
-        document[name] = {
-            "positions": {str(each): str(topic.places[each]) for each in sorted(topic.places)},
-            "ended": sorted(topic.ended),
-            "next": topic.next,
-            "bytes": {str(each): topic.sizes[each] for each in sorted(topic.sizes)},
-        }
+    topics = ((name, format_topic_offset(offset.topics[name])) for name in sorted(offset.topics))
+    return _with_hold(offset, topics)
+
+
+def _with_hold(offset: Offset, topics: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    document: dict[str, Any] = {} if offset.hold is None else {HOLD: offset.hold}
+    document.update(topics)
     return document
+
+
+def format_topic_offset(topic: TopicOffset) -> dict[str, Any]:
+    return {
+        "positions": {str(each): str(topic.places[each]) for each in sorted(topic.places)},
+        "ended": sorted(topic.ended),
+        "next": topic.next,
+        "bytes": {str(each): topic.sizes[each] for each in sorted(topic.sizes)},
+    }
 
 
 def parse_offset(document: Mapping[str, Any]) -> Offset:
@@ -144,7 +152,13 @@ class OffsetCache:
         """The last two."""
 
     def format(self, offset: Offset) -> dict[str, Any]:
-        document = format_offset(offset)
+        """The text of a topic that stays where it was stays too."""
+        told, last = self._known[0] if self._known else ({}, Offset())
+        topics = (
+            (name, told[name] if last.topics.get(name) is topic else format_topic_offset(topic))
+            for name, topic in sorted(offset.topics.items())
+        )
+        document = _with_hold(offset, topics)
         self._known = [(document, offset), *self._known[:1]]
         return document
 
