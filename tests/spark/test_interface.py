@@ -52,7 +52,7 @@ PRIVATE = {
     # Behind Spark's setting spark.python.daemon.module, which has PySpark's own daemon by default.
     "daemon.py": {"pyspark.daemon"},
     # Of jobs that write elsewhere than to the disk: PySpark has no other door to Hadoop's systems.
-    "place.py": {"_gateway", "_jvm", "_jsc"},
+    "folder.py": {"_gateway", "_jvm", "_jsc"},
 }
 
 
@@ -85,7 +85,7 @@ def test_every_door_but_a_few_named_ones_is_public() -> None:
 @pytest.mark.timeout(240)
 def test_the_private_doors_are_there_in_this_pyspark(spark: SparkSession) -> None:
     assert getattr(spark, "_jsc", None) is not None, "this PySpark has no _jsc of a session"
-    for name in PRIVATE["place.py"] - {"_jsc"}:
+    for name in PRIVATE["folder.py"] - {"_jsc"}:
         context = spark.sparkContext
         assert getattr(context, name, None) is not None, f"this PySpark has no {name} of a context"
     assert callable(importlib.import_module("pyspark.daemon").manager)
