@@ -222,8 +222,8 @@ def write_growth(document: Document) -> Iterator[str]:
     yield fill(
         """`python -m bench.growth --full`: the same at n, 2n and 4n. Processor time and memory are
         the broker's, for one piece. `held` is the longest that its event loop did nothing else.
-        `growth` is the time for a piece at 4n divided by that at n: 1 is linear, 4 would be
-        quadratic."""
+        `growth` is the time for a piece at the largest size divided by that at the smallest: 1 is
+        linear; from n to 4n, 4 would be quadratic."""
     )
     yield "\n".join(name_parts(document["cases"]))
     rows = []
@@ -273,6 +273,8 @@ def draw_growth(document: Document) -> str:
     curves = []
     for name, case in document["cases"].items():
         values = [figures["cpu_us_each"] for figures in case["sizes"].values()]
+        if len(values) != 3:  # other sizes than n, 2n and 4n
+            continue
         sizes = ", ".join(f"{int(size):,}" for size in case["sizes"])
         curves.append(Curve(f"{name}: µs for one of {sizes}", [values[0], *values]))
     return draw_curves("Processor time for one piece", "times n", (0, 1, 2, 4), curves)
