@@ -78,6 +78,9 @@ class FakeBookie:
             self._listening = None
         for transport in self._transports:
             transport.abort()
+        while self._transports:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.005)  # the other ends are ready to be read, so they know before this
 
     def on_connection(self, transport: asyncio.Transport) -> None:
         """One that was accepted just before the end is cut too, though nothing serves it yet."""
@@ -233,4 +236,3 @@ async def bookies(count: int, **options: object) -> AsyncIterator[Place]:
         await asyncio.sleep(0.05)  # connections that were accepted last are served, and end too
         for bookie in place.bookies:
             await bookie.stop()
-        await asyncio.sleep(0)
