@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import threading
 import time
@@ -303,6 +304,27 @@ def test_a_worker_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(
     with MagnetarBroker(data=tmp_path / "restored") as fewer:  # serves what two have written
         assert len(workers_of(fewer)) == 1
         check_all(fewer, written)
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_comes_back_once_the_supervisor_has_descriptors_again(
+    two: MagnetarBroker,
+) -> None:
+    def failures() -> int:
+        return two.log.read_text().count("worker not started, tried again")
+
+    killed, before = workers_of(two)[0], failures()
+    limits = resource.prlimit(two.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(two.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: failures() > before + 1)
+        assert len(workers_of(two)) == 1
+    finally:
+        resource.prlimit(two.pid, resource.RLIMIT_NOFILE, limits)
+    until(lambda: len(workers_of(two)) == 2)
+    with Load(two) as load:
+        load.more(3)
 
 
 @pytest.mark.timeout(300)

@@ -67,6 +67,7 @@ _STABLE_S: Final = 60.0
 _RESTART_S: Final = 0.1
 _RESTART_S_MAX: Final = 30.0
 _PORTS_EACH: Final = len(Ports._fields)
+_WORKER: Final = (sys.executable, "-m", "magnetar.app.worker")
 
 _log = Logger(__name__)
 
@@ -83,6 +84,8 @@ class Plan:
     overrides: Sequence[str]
     log_format: str
     log_level: str
+    command: Sequence[str] = _WORKER
+    """A worker's process, but for the number of its end of the link."""
 
 
 @dataclass(slots=True, eq=False)
@@ -221,7 +224,9 @@ class Supervisor:
             if self._is_stopping or not (self._is_admitting or worker.broker_id):
                 return
             _log.error(
-                "worker ended, started again",
+                "worker not started, tried again"
+                if code is None
+                else "worker ended, started again",
                 worker=worker.number,
                 code=code,
                 reason=worker.refusal,
@@ -230,28 +235,23 @@ class Supervisor:
                 backoff.reset()
             await self._clock.sleep(backoff.next_s())
 
-    async def _run(self, worker: Worker) -> int:
-        """One life of a worker; its exit code."""
-        near, far = socket.socketpair()
+    async def _run(self, worker: Worker) -> int | None:
+        """One life of a worker; its exit code, or None when the system let no process begin."""
         worker.refusal = worker.broker_id = ""
-        link = worker.link = Link(
+        link = Link(
             self._clock,
             serve=partial(self._serve, worker),
             on_notice=partial(self._on_notice, worker),
         )
-        keeper = worker.keeper = StoreKeeper(self._store.open_session(), link)
-        await link.open(near)
-        with far:
-            files = [far, *_sockets(worker.own), *_sockets(self._shared)]
-            worker.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "magnetar.app.worker",
-                str(far.fileno()),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[each.fileno() for each in files],
-            )
-        code = await worker.process.wait()
+        keeper = StoreKeeper(self._store.open_session(), link)
+        try:
+            process = await self._begin(worker, link, keeper)
+        except OSError as error:  # no memory, process or descriptor is left: that passes
+            worker.refusal = f"no process can be started: {error}"
+            await link.close()
+            await keeper.end()  # nothing was registered through it
+            return None
+        code = await process.wait()
         served = worker.broker_id
         worker.opened.clear()
         worker.ready.clear()
@@ -259,6 +259,23 @@ class Supervisor:
         self._tasks.start(self._end_session(keeper), name="end session")
         worker.broker_id = served
         return code
+
+    async def _begin(
+        self, worker: Worker, link: Link, keeper: StoreKeeper
+    ) -> asyncio.subprocess.Process:
+        """Start its process, with the other end of the link; raise OSError when that fails."""
+        near, far = socket.socketpair()
+        with far:
+            await link.open(near)
+            worker.link, worker.keeper = link, keeper
+            files = [far, *_sockets(worker.own), *_sockets(self._shared)]
+            worker.process = await asyncio.create_subprocess_exec(
+                *self._plan.command,
+                str(far.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=[each.fileno() for each in files],
+            )
+        return worker.process
 
     async def _end_session(self, keeper: StoreKeeper) -> None:
         if not self._is_stopping:

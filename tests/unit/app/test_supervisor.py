@@ -1,19 +1,25 @@
-"""What a supervisor decides before it starts anything."""
+"""What a supervisor decides before it starts anything, and when nothing can be started."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 
 from magnetar.app.directory import DataDirectory, StoreLayout, holding, read_format, widen_spread
 from magnetar.app.ledger_number import LedgerNumbers
-from magnetar.app.listener import Ports
+from magnetar.app.listener import Ports, open_listeners
 from magnetar.app.standalone import serving
 from magnetar.app.storage import open_joint
 from magnetar.app.supervisor import (
+    Plan,
+    Supervisor,
     check_settings,
     parse_workers,
     plan_keeps,
@@ -23,6 +29,7 @@ from magnetar.app.supervisor import (
 from magnetar.errors import DataDirectoryRefused, InvalidConfiguration
 from magnetar.ledger.backends.joint import make_ledger_id, number_above, store_of
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
+from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.model.position import Term
 from magnetar.runtime.clock import SystemClock
 from magnetar.runtime.configuration import Configuration
@@ -151,5 +158,64 @@ def test_ledgers_that_a_second_worker_makes_are_found_where_they_are(tmp_path: P
                 writer = await storage.ledgers.create(term=Term(1), properties={})
                 assert store_of(writer.id, spread.first) == 1
                 assert (await storage.ledgers.describe(writer.id)).last == -1
+
+    asyncio.run(body())
+
+
+_LIVES_S_MAX = 60.0
+
+
+@asynccontextmanager
+async def supervisor_of(path: Path, command: Sequence[str]) -> AsyncIterator[Supervisor]:
+    """Of one worker, whose process `command` begins."""
+    settings = Configuration.load(None, (), standalone=True)
+    host, ports = "127.0.0.1", Ports(0, None, 0, None)
+    async with AsyncExitStack() as stack:
+        directory = stack.enter_context(holding(path, SystemClock()))
+        widen_spread(directory, 1)
+        shared, own = (stack.enter_context(closing(open_listeners(host, ports))) for _ in range(2))
+        store = await SqliteStore.open(directory.metadata_file, clock=SystemClock())
+        stack.push_async_callback(store.close)
+        plan = Plan(directory, settings, 1, host, None, (), "text", "info", command)
+        supervisor = Supervisor(plan, store, shared, [own])
+        stack.push_async_callback(supervisor.stop)
+        yield supervisor
+
+
+def test_a_worker_is_started_again_though_no_process_could_begin_for_a_while(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lives, program, away = (tmp_path / name for name in ("lives", "program", "away"))
+    lives.touch()
+    program.write_text(f'#!/bin/sh\necho $$ >> {lives}\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+
+    async def life(number: int) -> int:
+        while len(lives.read_text().splitlines()) < number:
+            await asyncio.sleep(0.05)
+        return int(lives.read_text().splitlines()[number - 1])
+
+    async def body() -> None:
+        command = (str(program), "-m", "magnetar.app.worker")
+        async with (
+            supervisor_of(tmp_path / "data", command) as supervisor,
+            asyncio.timeout(_LIVES_S_MAX),
+        ):
+            assert await supervisor.start(asyncio.Event())
+            program.rename(away)
+            os.kill(await life(1), signal.SIGKILL)
+            while caplog.text.count("worker not started, tried again") < 2:
+                await asyncio.sleep(0.05)
+            away.rename(program)
+            await life(2)
+
+    asyncio.run(body())
+
+
+def test_workers_do_not_start_where_no_process_can_begin_at_all(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervisor_of(tmp_path / "data", [str(tmp_path / "nothing")]) as supervisor:
+            with pytest.raises(InvalidConfiguration, match="0 does not start: no process can be"):
+                await supervisor.start(asyncio.Event())
 
     asyncio.run(body())
