@@ -55,6 +55,7 @@ from magnetar.runtime.event_loop import new_loop
 from magnetar.runtime.link import Link
 from magnetar.runtime.log import Logger, configure_logs
 from magnetar.runtime.task import TaskScope
+from magnetar.runtime.usage import count_cores
 
 AUTO: Final = "auto"
 _SESSION_S: Final = 10.0
@@ -108,7 +109,7 @@ class Worker:
 def parse_workers(text: str) -> int:
     """Raise InvalidConfiguration for anything but a number of processes, or `auto`."""
     if text == AUTO:
-        return min(len(os.sched_getaffinity(0)), STORES_MAX)
+        return min(count_cores(), STORES_MAX)
     if not text.isdecimal() or not 1 <= int(text) <= STORES_MAX:
         raise InvalidConfiguration(
             f"--workers is a number from 1 to {STORES_MAX}, or {AUTO} for one on each core; not"
