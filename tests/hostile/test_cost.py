@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from typing import Any
 
@@ -223,6 +223,33 @@ def measure_ranges(admin: Admin) -> Measure:
     return measure
 
 
+def measure_crowd(admin: Admin, *, leaves: bool) -> Measure:
+    """Many consumers of one connection, on one subscription, that come, or go with it."""
+    numbers = count()
+
+    async def measure(size: int) -> float:
+        subscription, peer = f"crowd-{next(numbers)}", Peer(admin, None)
+        await peer.ask(wire.CommandLookupTopic(topic=TOPIC, request_id=1))
+        data = b"".join(
+            command(
+                wire.CommandSubscribe(
+                    topic=TOPIC,
+                    subscription=subscription,
+                    subType=wire.CommandSubscribe.Shared,
+                    consumer_id=number,
+                    request_id=number,
+                )
+            )
+            for number in range(2, size + 2)
+        )
+        coming = await cost_of(admin, lambda: peer.connection.data_received(data))
+        assert sum(each.HasField("success") for each in peer.wire.received) == size
+        going = await cost_of(admin, peer.wire.close)
+        return going if leaves else coming
+
+    return measure
+
+
 def record(name: str, *fields: Any) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": list(fields)}
 
@@ -304,6 +331,8 @@ SHAPES: dict[str, tuple[Callable[[Admin], Measure], list[int]]] = {
     "ack-set-shared": (measure_ack_set(wire.CommandSubscribe.Shared), SIZES),
     "ack-set-exclusive": (measure_ack_set(wire.CommandSubscribe.Exclusive), SIZES),
     "sticky-ranges": (measure_ranges, SIZES),
+    "crowd-that-comes": (partial(measure_crowd, leaves=False), ladder(1000, 16_000)),
+    "crowd-that-goes": (partial(measure_crowd, leaves=True), ladder(1000, 16_000)),
     "avro-union": (measure_schema(union), SIZES),
     "avro-record": (measure_schema(wide), SIZES),
     "avro-many-ways": (measure_schema(many_ways), ladder(4000, 32_000)),

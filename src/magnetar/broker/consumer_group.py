@@ -90,6 +90,11 @@ class ConsumerGroup(ABC):
             return []
         return [member.consumer for member in self.dispatcher.machine.members]
 
+    @property
+    def consumer_count(self) -> int:
+        """Asked at every arrival and departure, so no list is made."""
+        return 0 if self.dispatcher is None else len(self.dispatcher.machine.members)
+
     async def add_consumer(self, consumer: Consumer) -> None:
         """Attach a consumer. A rival that keeps it out is asked for a sign of life before the
         newcomer is refused.

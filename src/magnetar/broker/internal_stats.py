@@ -85,7 +85,7 @@ def _ledger(ledger_id: int, entries: int, size: int) -> LedgerStats:
 
 def _cursor_stats(topic: PersistentTopic, cursor: Cursor) -> CursorStats:
     subscription = topic.subscriptions.get(cursor.name)
-    is_active = subscription is not None and bool(subscription.consumers)
+    is_active = subscription is not None and subscription.consumer_count > 0
     is_waiting = is_active and not topic.log.reader.is_readable(cursor.read_position)
     unacked = topic.log.sequence.entries_between(cursor.first_unacked(), cursor.read_position)
     return {

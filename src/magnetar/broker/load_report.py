@@ -105,7 +105,7 @@ class BrokerLoadReporter:
                 continue
             known = found.get(str(bundle), BundleStats())
             rates = [each.rate for each in topic.subscriptions.values()]
-            consumers = sum(len(each.consumers) for each in topic.subscriptions.values())
+            consumers = sum(each.consumer_count for each in topic.subscriptions.values())
             found[str(bundle)] = BundleStats(
                 msgRateIn=known.msgRateIn + topic.rate_in.count_per_s,
                 msgThroughputIn=known.msgThroughputIn + topic.rate_in.bytes_per_s,

@@ -48,7 +48,7 @@ class TransientSubscription(ConsumerGroup):
         return None
 
     def _leave_if_unused(self) -> None:
-        if not self.consumers and not self._joining:
+        if not (self.consumer_count or self._joining):
             self.topic.subscriptions.forget(self)
 
     def apply_policy(self) -> None:
@@ -112,7 +112,7 @@ class TransientSubscriptions(dict[str, TransientSubscription]):
             raise SubscriptionNotFound(
                 f"Subscription {name} not found for topic {self._topic.name}"
             )
-        if subscription.consumers and not force:
+        if subscription.consumer_count and not force:
             raise ResourceBusy("Subscription has active connected consumers")
         await subscription.close()
         self.forget(subscription)
@@ -154,7 +154,7 @@ class NonPersistentTopic(Topic):
         producer.answer_at_once(receipts)
 
     async def subscribe(self, consumer: Consumer, request: CommandSubscribe) -> None:
-        self._check_consumers(sum(len(s.consumers) for s in self.subscriptions.values()))
+        self._check_consumers(self.subscriptions.values())
         await self.subscriptions.open(request.subscription).add_consumer(consumer)
 
     @property

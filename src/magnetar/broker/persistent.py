@@ -243,7 +243,7 @@ class PersistentTopic(Topic):
         if self.successor is not None:
             for guard in self._guards:
                 guard.check_readable(self.name, self.successor, consumer, request)
-        self._check_consumers(sum(len(s.consumers) for s in self.subscriptions.values()))
+        self._check_consumers(self.subscriptions.values())
         subscription = await self.subscriptions.open(request)
         if subscription.durable != request.durable:
             kind = "durable" if subscription.durable else "not durable"
@@ -275,7 +275,9 @@ class PersistentTopic(Topic):
         await self.log.record.change_properties(change)
 
     def has_clients(self) -> bool:
-        return bool(len(self.producers)) or any(s.consumers for s in self.subscriptions.values())
+        return bool(len(self.producers)) or any(
+            s.consumer_count for s in self.subscriptions.values()
+        )
 
     async def truncate(self) -> None:
         """Acknowledge everything everywhere, then let go of every ledger but the current one."""

@@ -156,7 +156,7 @@ class Subscription(ConsumerGroup):
         self._end_told.discard(consumer)
         self.last_active_ms = self.topic.host.clock.now_ms()
         super().remove_consumer(consumer)
-        if not self.consumers and self._vacancy is not None:
+        if self._vacancy is not None and not self.consumer_count:
             self._vacancy.set()
             self._vacancy = None
 
@@ -167,7 +167,7 @@ class Subscription(ConsumerGroup):
 
     def _leave_if_unused(self) -> None:
         """A reader's subscription goes with it, but not while a seek sends it away to come back."""
-        if not (self.durable or self.consumers or self._joining or self._moving):
+        if not (self.durable or self.consumer_count or self._joining or self._moving):
             self.topic.subscriptions.remove_transient(self)
 
     def _make_backlog(self) -> Backlog:

@@ -147,7 +147,7 @@ class SubscriptionSet(dict[str, Subscription]):
             raise SubscriptionNotFound(
                 f"Subscription {name} not found for topic {self._topic.name}"
             )
-        if subscription.closed or (subscription.consumers and not force):
+        if subscription.closed or (subscription.consumer_count and not force):
             raise ResourceBusy("Subscription has active connected consumers")
         await subscription.close()
         if not subscription.durable:

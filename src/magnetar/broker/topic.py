@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Final
 
 from magnetar.broker.admission import Admission
 from magnetar.broker.consumer import Consumer
+from magnetar.broker.consumer_group import ConsumerGroup
 from magnetar.broker.dedup import Deduplicator
 from magnetar.broker.entry import is_encrypted
 from magnetar.broker.producer import Producer
@@ -69,12 +71,12 @@ class Topic(ABC):
             raise NotAllowed(f"Encryption is required in {self.name}")
         return await self.producers.add(producer)
 
-    def _check_consumers(self, count: int) -> None:
-        """Raise when no consumer can be added to the `count` there are."""
+    def _check_consumers(self, groups: Iterable[ConsumerGroup]) -> None:
+        """Raise when no consumer can be added to those that all subscriptions have."""
         if self.closed:
             raise TopicFenced(f"Topic {self.name} is closing")
         limit = self.policy.max_consumers
-        if limit and count >= limit:
+        if limit and sum(each.consumer_count for each in groups) >= limit:
             raise ConsumerBusy("Topic reached max consumers limit")
 
     def refusal_of(self, run: SendRun) -> BrokerError | None:

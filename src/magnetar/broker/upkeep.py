@@ -230,7 +230,7 @@ class Upkeep:
         now_ms = self._clock.now_ms()
         for subscription in _durable(topic):
             use = decide_subscription_use(
-                has_consumers=bool(subscription.consumers),
+                has_consumers=subscription.consumer_count > 0,
                 is_replicated=subscription.replicated,
                 idle_ms=now_ms - subscription.last_active_ms,
                 expiration_min=topic.policy.subscription_expiration_min,

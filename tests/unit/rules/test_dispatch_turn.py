@@ -15,14 +15,21 @@ NOW = Moment(0, 0.0)
 
 
 class CountingMember(Member[int]):
-    """Counts how often it is asked."""
+    """Counts how often it is asked, and compared with another."""
 
     asked = 0
+    compared = 0
 
     @property
     def can_receive(self) -> bool:
         CountingMember.asked += 1
         return super().can_receive
+
+    def __eq__(self, other: object) -> bool:
+        CountingMember.compared += 1
+        return self is other
+
+    __hash__ = Member.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +84,22 @@ def test_a_level_gets_what_all_better_levels_have_no_permits_for() -> None:
     assert hand_out(machine, 2) == Counter([1, 3])
     assert hand_out(machine, 2) == Counter([2, 4])
     assert hand_out(machine, 3) == Counter([0, 5])
+
+
+def test_a_member_that_leaves_is_found_without_comparing_it_with_the_others() -> None:
+    count = 2_000
+    machine = crowd([1] * count, [number % 3 for number in range(count)])
+    CountingMember.compared = 0
+    for member in reversed(list(machine.members)):
+        machine.remove(member, NOW)
+        machine.remove(member, NOW)
+    assert not machine.members and CountingMember.compared < count
+
+
+def test_members_of_one_level_stand_as_they_came_whoever_leaves() -> None:
+    machine = crowd([1] * 6, [1, 0, 1, 0, 1, 0])
+    second = machine.members[1]
+    assert second.consumer == 3
+    machine.remove(second, NOW)
+    machine.add(second, NOW)
+    assert [member.consumer for member in machine.members] == [1, 5, 3, 0, 2, 4]

@@ -231,7 +231,7 @@ def _add(row: Row, topic: AnyTopic, lags: dict[str, int]) -> None:
     for subscription in topic.subscriptions.values():
         row.msgRateOut += subscription.rate.count_per_s
         row.bytesRateOut += subscription.rate.bytes_per_s
-        row.consumers += len(subscription.consumers)
+        row.consumers += subscription.consumer_count
         lag = measure_lag(subscription) if isinstance(subscription, Subscription) else Lag()
         lags[subscription.name] = lags.get(subscription.name, 0) + lag.messages
         row.isLagExact &= lag.is_exact

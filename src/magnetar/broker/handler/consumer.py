@@ -187,7 +187,7 @@ class ConsumerCommands:
 
     async def _unsubscribe(self, connection: Connection, request: CommandUnsubscribe) -> None:
         consumer, subscription = await self._find(connection, request.consumer_id)
-        if len(subscription.consumers) > 1 and not request.force:
+        if subscription.consumer_count > 1 and not request.force:
             raise ResourceBusy("Unconnected or shared consumer attempting to unsubscribe")
         connection.consumers.discard(consumer)
         connection.consumers.away.pop(request.consumer_id)

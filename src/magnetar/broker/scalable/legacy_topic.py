@@ -101,7 +101,7 @@ class Legacy:
         live = await self._load(parse_topic(name))
         return {
             each.name: LegacyBacklog(
-                bool(each.consumers),
+                each.consumer_count > 0,
                 each.backlog,
                 backlog_bytes(each),
                 each.rate.count_per_s,

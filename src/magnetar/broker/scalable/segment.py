@@ -204,7 +204,7 @@ class Segments:
     async def idle_since(self, segment: SegmentRef, name: str) -> int | None:
         """When the last consumer left, in milliseconds; None: one is there, or no cursor."""
         subscription = await self._find(segment, name)
-        if subscription is None or subscription.consumers:
+        if subscription is None or subscription.consumer_count:
             return None
         return subscription.last_active_ms
 

@@ -45,6 +45,7 @@ class Member(Generic[C]):
         "consumer",
         "name",
         "number",
+        "order",
         "pending",
         "permits",
         "priority",
@@ -67,6 +68,8 @@ class Member(Generic[C]):
         self.number = number
         self.priority: Final = priority
         """Lower is served first."""
+        self.order = 0
+        """Which of those that came to the machine, where those of one priority take turns."""
         self.ranges: Final = tuple(SlotRange(*each) for each in ranges)
         self.permits = 0
         self.blocked = False

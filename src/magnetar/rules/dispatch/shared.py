@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 from itertools import repeat
@@ -47,6 +47,8 @@ class Shared(Machine[C]):
         self.redeliveries: dict[tuple[int, int], int] = {}
         self._limits = limits
         self._is_tracked = is_tracked
+        self._added = 0
+        """Members so far: they stand by priority, and then as they came."""
         self._turn_index = 0
         self._chunks: ChunkOwners[C] = ChunkOwners()
         self._plan: deque[Read] = deque()
@@ -58,7 +60,9 @@ class Shared(Machine[C]):
 
     def add(self, member: Member[C], now: Moment) -> Sequence[Action[C]]:
         is_first = not self.members
-        insort(self.members, member, key=lambda each: each.priority)
+        self._added += 1
+        member.order = self._added
+        insort(self.members, member, key=_place)
         self.is_due = True
         if not is_first:
             return ()
@@ -66,9 +70,10 @@ class Shared(Machine[C]):
         return (Rewind(None),)
 
     def remove(self, member: Member[C], now: Moment) -> Sequence[Action[C]]:
-        if member not in self.members:
+        index = bisect_left(self.members, _place(member), key=_place)
+        if index == len(self.members) or self.members[index] is not member:
             return ()
-        self.members.remove(member)
+        del self.members[index]
         self.unacked -= member.unacked
         for position in member.pending:
             self._enqueue(position)
@@ -426,3 +431,7 @@ class Shared(Machine[C]):
             return False
         self.delayed.add(traits.deliver_at_ms, position)
         return True
+
+
+def _place(member: Member[C]) -> tuple[int, int]:
+    return member.priority, member.order
