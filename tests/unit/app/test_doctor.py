@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.app.directory import holding
+from magnetar.app.directory import holding, widen_spread
 from magnetar.app.doctor import check_bytes, examine_directory, run
 from magnetar.broker.log_record import MetadataLogRecords
 from magnetar.broker.ownership import take_term
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.topic_tree import BucketCount
 from magnetar.ledger.backends.file.store import open_file_store
+from magnetar.ledger.backends.joint import make_ledger_id, number_above
 from magnetar.metadata.backends.sqlite import SqliteStore
 from magnetar.metadata.store import ABSENT, ANY_VERSION
 from magnetar.model.document import encode_document
@@ -75,6 +76,31 @@ async def fill(
         await ledgers.close()
         await store.close()
     return ids
+
+
+async def fill_stores(path: Path) -> None:
+    """A topic of two workers: a ledger in the store of each."""
+    with holding(path, CLOCK) as directory:
+        store = await SqliteStore.open(directory.metadata_file, clock=CLOCK)
+        await take_term(store)
+        parts = []
+        for number in range(widen_spread(directory, 2).count):
+
+            async def take_id(above: int, number: int = number) -> LedgerId:
+                return make_ledger_id(number_above(above) + number, number)
+
+            ledgers = await open_file_store(directory.folder_of(number), take_id=take_id)
+            writer = await ledgers.create(term=Term(1), properties={"chain": TOPIC.full})
+            for _ in range(3):
+                done = asyncio.get_running_loop().create_future()
+                writer.append([b"entry" * 200], lambda error, done=done: done.set_result(error))
+                assert await done is None
+            await writer.seal()
+            parts.append(LedgerPart(writer.id, 3, 3_000, 1))
+            await ledgers.close()
+        records = MetadataLogRecords(store, log_path(TOPIC, 1))
+        await records.store(LogInfo(tuple(parts), None, {}), expect=ABSENT)
+        await store.close()
 
 
 @pytest.mark.parametrize("buckets", [1, 7])
@@ -245,6 +271,39 @@ def test_a_damaged_catalogue_is_built_anew_on_demand(
     diagnosis = examine_directory(tmp_path)
     assert diagnosis.faults == []
     assert "6 ledgers are whole" in diagnosis.seen
+
+
+def test_a_damaged_extent_of_a_second_worker_is_named(tmp_path: Path) -> None:
+    asyncio.run(fill_stores(tmp_path))
+    diagnosis = examine_directory(tmp_path)
+    assert diagnosis.faults == [] and diagnosis.notes == []
+    assert "2 workers have written here, a store each" in diagnosis.seen
+    assert diagnosis.seen[-2:] == ["1 ledgers are whole", "1 ledgers are whole"]
+    (extent,) = (tmp_path / "ledgers-1" / "journal").iterdir()
+    content = bytearray(extent.read_bytes())
+    content[content.index(b"entry")] ^= 0xFF
+    extent.write_bytes(content)
+    (fault,) = examine_directory(tmp_path).faults
+    assert fault.startswith(f"damage: {extent} at offset ")
+
+
+def test_a_damaged_catalogue_of_a_second_worker_is_built_anew_and_the_first_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(fill_stores(tmp_path))
+    first, second = (tmp_path / name for name in ("ledgers", "ledgers-1"))
+    before = {file.name: file.read_bytes() for file in first.glob("catalogue*")}
+    for name in ("catalogue", "catalogue.1"):
+        (second / name).write_bytes((second / name).read_bytes()[:-1])
+    assert run(tmp_path) == 1
+    printed = capsys.readouterr().out
+    assert f"{second}" in printed and "doctor --repair" in printed
+    assert run(tmp_path, repair=True) == 0
+    assert (second / "catalogue.damaged-1").exists()
+    assert {file.name: file.read_bytes() for file in first.glob("catalogue*")} == before
+    diagnosis = examine_directory(tmp_path)
+    assert diagnosis.faults == []
+    assert diagnosis.seen[-2:] == ["1 ledgers are whole", "1 ledgers are whole"]
 
 
 def test_a_directory_of_another_format_is_a_fault(tmp_path: Path) -> None:
