@@ -45,6 +45,7 @@ from tests.unit.admin.assembly import V2, Admin, admin_of_new_broker
 EXPLORE_S = float(os.environ.get("MAGNETAR_EXPLORE", "0"))
 SIZES = ladder(4 << 10, 256 << 10)
 LARGE = ladder(64 << 10, 4 << 20)
+CROWD = ladder(1000, 16_000)
 SMALL = ladder(8 << 10, 64 << 10)
 PLAIN = (BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG, BaseCommand.SEND)
 KINDS = [kind for kind in NEEDS if kind not in (*PLAIN, BaseCommand.AUTH_RESPONSE)]
@@ -223,7 +224,7 @@ def measure_ranges(admin: Admin) -> Measure:
     return measure
 
 
-def measure_crowd(admin: Admin, *, leaves: bool) -> Measure:
+def measure_crowd(admin: Admin, kind: Any, *, leaves: bool) -> Measure:
     """Many consumers of one connection, on one subscription, that come, or go with it."""
     numbers = count()
 
@@ -235,7 +236,7 @@ def measure_crowd(admin: Admin, *, leaves: bool) -> Measure:
                 wire.CommandSubscribe(
                     topic=TOPIC,
                     subscription=subscription,
-                    subType=wire.CommandSubscribe.Shared,
+                    subType=kind,
                     consumer_id=number,
                     request_id=number,
                 )
@@ -248,6 +249,10 @@ def measure_crowd(admin: Admin, *, leaves: bool) -> Measure:
         return going if leaves else coming
 
     return measure
+
+
+def crowd(kind: Any, *, leaves: bool) -> Callable[[Admin], Measure]:
+    return partial(measure_crowd, kind=kind, leaves=leaves)
 
 
 def record(name: str, *fields: Any) -> dict[str, Any]:
@@ -331,8 +336,10 @@ SHAPES: dict[str, tuple[Callable[[Admin], Measure], list[int]]] = {
     "ack-set-shared": (measure_ack_set(wire.CommandSubscribe.Shared), SIZES),
     "ack-set-exclusive": (measure_ack_set(wire.CommandSubscribe.Exclusive), SIZES),
     "sticky-ranges": (measure_ranges, SIZES),
-    "crowd-that-comes": (partial(measure_crowd, leaves=False), ladder(1000, 16_000)),
-    "crowd-that-goes": (partial(measure_crowd, leaves=True), ladder(1000, 16_000)),
+    "crowd-that-comes": (crowd(wire.CommandSubscribe.Shared, leaves=False), CROWD),
+    "crowd-that-goes": (crowd(wire.CommandSubscribe.Shared, leaves=True), CROWD),
+    "failover-that-comes": (crowd(wire.CommandSubscribe.Failover, leaves=False), CROWD),
+    "failover-that-goes": (crowd(wire.CommandSubscribe.Failover, leaves=True), CROWD),
     "avro-union": (measure_schema(union), SIZES),
     "avro-record": (measure_schema(wide), SIZES),
     "avro-many-ways": (measure_schema(many_ways), ladder(4000, 32_000)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from magnetar.rules.failover import Candidate, choose_active
+from magnetar.rules.failover import Ranking
 from tests.property.dispatch_history import Entry, History, Member, Step, steps
 from tests.unit.broker.broker_place import Place, run
 from tests.unit.broker.traffic import EXCLUSIVE, FAILOVER, TOPIC, Client, Delivery
@@ -70,11 +70,10 @@ class FailoverHistory(ExclusiveHistory):
     members_max = 4
 
     def active(self) -> int | None:
-        ids = sorted(self.members)
-        if not ids:
-            return None
-        candidates = [Candidate(f"s-{each}", 0) for each in ids]
-        return ids[choose_active(candidates, topic=TOPIC, partition_index=-1)]
+        ranking: Ranking[int] = Ranking(topic=TOPIC, partition_index=-1)
+        for each in sorted(self.members):
+            ranking.add(each, name=f"s-{each}", priority=0)
+        return ranking.active()
 
 
 @pytest.mark.parametrize("cache_bytes", [1 << 24, 1])

@@ -41,8 +41,14 @@ class Machine(ABC, Generic[C]):
         """Too much is unacknowledged in all: nothing is delivered."""
         self.is_due = False
         self._reading: Read | None = None
+        self._arrivals = 0
 
     # Consumers
+
+    def _note_arrival(self, member: Member[C]) -> None:
+        """Members of one priority stand as they came, so that one that leaves is found at once."""
+        self._arrivals += 1
+        member.order = self._arrivals
 
     def rival_of(self, member: Member[C]) -> Member[C] | None:
         """A consumer that keeps a newcomer out."""

@@ -69,7 +69,7 @@ class Member(Generic[C]):
         self.priority: Final = priority
         """Lower is served first."""
         self.order = 0
-        """Which of those that came to the machine, where those of one priority take turns."""
+        """Which of those that came to the machine it is; set by it."""
         self.ranges: Final = tuple(SlotRange(*each) for each in ranges)
         self.permits = 0
         self.blocked = False

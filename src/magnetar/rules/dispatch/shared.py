@@ -47,8 +47,6 @@ class Shared(Machine[C]):
         self.redeliveries: dict[tuple[int, int], int] = {}
         self._limits = limits
         self._is_tracked = is_tracked
-        self._added = 0
-        """Members so far: they stand by priority, and then as they came."""
         self._turn_index = 0
         self._chunks: ChunkOwners[C] = ChunkOwners()
         self._plan: deque[Read] = deque()
@@ -60,8 +58,7 @@ class Shared(Machine[C]):
 
     def add(self, member: Member[C], now: Moment) -> Sequence[Action[C]]:
         is_first = not self.members
-        self._added += 1
-        member.order = self._added
+        self._note_arrival(member)
         insort(self.members, member, key=_place)
         self.is_due = True
         if not is_first:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from magnetar.rules.dispatch.action import (
 from magnetar.rules.dispatch.machine import Machine, cut_by_permits
 from magnetar.rules.dispatch.member import Member
 from magnetar.rules.dispatch.replay import ReplayQueue, split_consecutive
-from magnetar.rules.failover import Candidate, choose_active
+from magnetar.rules.failover import Ranking
 
 C = TypeVar("C")
 
@@ -31,8 +32,9 @@ class SingleActive(Machine[C]):
     ) -> None:
         super().__init__()
         self._is_failover = is_failover
-        self._topic = topic
-        self._partition_index = partition_index
+        # One that is alone is ranked among none: it takes no place on a ring.
+        index = partition_index if is_failover else 0
+        self._ranking: Ranking[Member[C]] = Ranking(topic=topic, partition_index=index)
         self._switch_delay_s = switch_delay_s if is_failover else 0.0
         self._switch_at_s: float | None = None
         """When the active one begins. What a previous one was handed may be acknowledged until then
@@ -54,13 +56,16 @@ class SingleActive(Machine[C]):
     def add(self, member: Member[C], now: Moment) -> Sequence[Action[C]]:
         if self.rival_of(member) is not None:
             raise ConsumerBusy("Exclusive consumer is already connected")
+        self._note_arrival(member)
         self.members.append(member)
+        self._ranking.add(member, name=member.name, priority=member.priority)
         return self._elect(now, newcomer=member)
 
     def remove(self, member: Member[C], now: Moment) -> Sequence[Action[C]]:
-        if member not in self.members:
+        if member not in self._ranking:
             return ()
-        self.members.remove(member)
+        self._ranking.remove(member)
+        del self.members[bisect_left(self.members, member.order, key=lambda each: each.order)]
         if self._reader is member:
             self._reader = None
         if self.active is member:
@@ -69,7 +74,7 @@ class SingleActive(Machine[C]):
         return self._elect(now)  # partitions are assigned anew after every departure
 
     def _elect(self, now: Moment, newcomer: Member[C] | None = None) -> Sequence[Action[C]]:
-        chosen, previous = self._choose(), self.active
+        chosen, previous = self._ranking.active(), self.active
         if chosen is not previous:
             self.active = chosen
             self._switch_at_s = None
@@ -85,13 +90,6 @@ class SingleActive(Machine[C]):
             self._switch_at_s = now.steady_s + self._switch_delay_s
             return (Sleep(self._switch_delay_s),)
         return self._start(chosen)
-
-    def _choose(self) -> Member[C] | None:
-        if len(self.members) <= 1:
-            return self.members[0] if self.members else None
-        candidates = [Candidate(member.name, member.priority) for member in self.members]
-        chosen = choose_active(candidates, topic=self._topic, partition_index=self._partition_index)
-        return self.members[chosen]
 
     def _start(self, active: Member[C]) -> Sequence[Action[C]]:
         self._switch_at_s = None
