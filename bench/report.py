@@ -25,6 +25,7 @@ RATIO_MAX = 10.0
 NAMES_WIDTH = 190
 PAGE_WIDTH = 140
 FAILURE_CHARS = 120
+RUN_SIDES = {"ours": "Magnetar", "theirs": "Apache Pulsar"}
 OF_A_PART = ("when", "limits", "load1", "notes")
 MIB = 1 << 20
 UNITS = {
@@ -54,12 +55,9 @@ def merge(documents: Sequence[Document]) -> dict[str, dict[str, Any]]:
     """One document for each bench; what holds for a part of the rows is noted with each of them."""
     merged: dict[str, dict[str, Any]] = {}
     for document in sorted(documents, key=lambda each: each.get("when", "")):
-        name = document.get("bench", "run")
+        name = document["bench"]
         known = merged.setdefault(name, {})
-        inner = {"peers": "rows", "growth": "cases", "cluster": "rows"}.get(name)
-        if inner is None:
-            known.update(document)
-            continue
+        inner = "cases" if name == "growth" else "rows"
         part = {key: document[key] for key in OF_A_PART if key in document}
         rows = {row: {**part, **figures} for row, figures in document[inner].items()}
         known.update({**document, inner: known.get(inner, {}) | rows})
@@ -162,8 +160,8 @@ def write_peers(document: Document) -> Iterator[str]:
         f"""`python -m bench.peers` on {document["machine"]["cores"]} cores, medians of
         {show_span(runs)} runs. Ratios above 1 mean that Magnetar is better; those below are bold.
         No row is left out; a contender that did not end a row has failed. Rows of one line were
-        measured together; where the machine had other work, compare along a row, not down
-        a column."""
+        measured together, or in the sessions that its notes name; where the machine had other work,
+        compare along a row, not down a column."""
     )
     yield "\n".join(name_parts(document["rows"]))
     yield table(["contender", "version and durability"], list(document["settings"].items()))
@@ -219,11 +217,13 @@ def write_peers(document: Document) -> Iterator[str]:
 
 def write_growth(document: Document) -> Iterator[str]:
     yield "## How cost grows"
+    others = [name for name, case in document["cases"].items() if not _is_doubled(case)]
+    but = f"; for {', '.join(others)} see the sizes in the table" if others else ""
     yield fill(
-        """`python -m bench.growth --full`: the same at n, 2n and 4n. Processor time and memory are
-        the broker's, for one piece. `held` is the longest that its event loop did nothing else.
-        `growth` is the time for a piece at the largest size divided by that at the smallest: 1 is
-        linear; from n to 4n, 4 would be quadratic."""
+        f"""`python -m bench.growth --full`: the same at n, 2n and 4n{but}.
+        Processor time and memory are the broker's, for one piece. `held` is the longest that its
+        event loop did nothing else. `growth` is the time for a piece at the largest size divided by
+        that at the smallest: 1 is linear; from n to 4n, 4 would be quadratic."""
     )
     yield "\n".join(name_parts(document["cases"]))
     rows = []
@@ -269,12 +269,18 @@ def write_growth(document: Document) -> Iterator[str]:
     yield table(["idle", "memory in the broker"], idle)
 
 
+def _is_doubled(case: Mapping[str, Any]) -> bool:
+    """Whether it was measured at n, 2n and 4n, and at no other size."""
+    sizes = [int(size) for size in case["sizes"]]
+    return sizes == [sizes[0] * times for times in (1, 2, 4)]
+
+
 def draw_growth(document: Document) -> str:
     curves = []
     for name, case in document["cases"].items():
-        values = [figures["cpu_us_each"] for figures in case["sizes"].values()]
-        if len(values) != 3:  # other sizes than n, 2n and 4n
+        if not _is_doubled(case):
             continue
+        values = [figures["cpu_us_each"] for figures in case["sizes"].values()]
         sizes = ", ".join(f"{int(size):,}" for size in case["sizes"])
         curves.append(Curve(f"{name}: µs for one of {sizes}", [values[0], *values]))
     return draw_curves("Processor time for one piece", "times n", (0, 1, 2, 4), curves)
@@ -284,18 +290,42 @@ def draw_growth(document: Document) -> str:
 
 
 def write_run(document: Document) -> Iterator[str]:
-    yield "## Beside Apache Pulsar"
-    yield "`python -m bench.run`: both on one machine, with the official Python and Java clients."
-    rows = []
-    for name, row in document.items():
-        ours, theirs = row["ours"].get("value"), row["theirs"].get("value")
+    yield "## Beside Apache Pulsar, one process"
+    rows = document["rows"]
+    runs = [len(row[side]["runs"]) for row in rows.values() for side in RUN_SIDES]
+    yield fill(
+        f"""`python -m bench.run` on {document["machine"]["cores"]} cores, medians of
+        {show_span(runs)} runs in turn, with the official Python client and, where a row begins with
+        `java`, the Java client. Processor time is that of a message, of the broker and then of the
+        client, with how many cores it kept busy: a client that fills its core sets the rate,
+        whatever the broker could do. Above 1 Magnetar is better; ratios below it are bold."""
+    )
+    yield "\n".join(name_parts(rows))
+    yield table(
+        ["contender", "durability"],
+        [[name, document["settings"][side]] for side, name in RUN_SIDES.items()],
+    )
+    cells = []
+    for name, row in rows.items():
         ratio = None
-        if ours and theirs:
-            is_rate = row["figure"].endswith("per_s")
-            ratio = ours / theirs if is_rate else theirs / ours
-        cells = [name, show(row["figure"], row["ours"]), show(row["figure"], row["theirs"])]
-        rows.append([*cells, show_ratio({"ratio": ratio})])
-    yield table(["row", "Magnetar", "Apache Pulsar", "ratio"], rows)
+        values = [row[side].get("value") for side in RUN_SIDES]
+        if all(values):
+            ours, theirs = values
+            ratio = ours / theirs if row["figure"].endswith("per_s") else theirs / ours
+        shown = [show(row["figure"], row[side]) for side in RUN_SIDES]
+        costs = [show_cost(row[side], who) for who in ("broker", "client") for side in RUN_SIDES]
+        load = max(_loads_of(row))
+        cells.append([name, *shown, show_ratio({"ratio": ratio}), *costs, f"{load:.0f}"])
+    heads = ["row", "Magnetar", "Apache Pulsar", "ratio"]
+    heads += [f"{who}, {side}" for who in ("broker", "client") for side in ("ours", "theirs")]
+    yield table([*heads, "load"], cells)
+
+
+def show_cost(side: Mapping[str, Any], who: str) -> str:
+    """Processor time for a message, and the cores that it kept busy, where they were measured."""
+    if f"{who}_us" not in side:
+        return "–"
+    return f"{side[f'{who}_us']:.2f} µs × {side[f'{who}_cores']:.2f}"
 
 
 # ---------------------------------------------------------------------- a cluster
@@ -339,8 +369,8 @@ def write_page(benches: Mapping[str, Document]) -> str:
         "# Performance",
         fill(
             """Written by `python -m bench.report` from the results of the benches; the figures are
-            of one machine and one session, and yours will differ. Magnetar syncs before it
-            acknowledges, in every row."""
+            of one machine, in the sessions that are named with each part, and yours will differ.
+            Magnetar syncs before it acknowledges, unless a part says otherwise."""
         ),
     ]
     if machine is not None:

@@ -6,12 +6,13 @@ acknowledges; Apache Pulsar's standalone does not by default, so `--sync` makes 
 like-for-like comparison, and `--no-sync` lets neither: the difference is the disk. Beside each
 rate stands the processor time of the broker's process for a message, as the operating system counts
 it, and how many cores it kept busy: where that is less than one, the client or the disk sets the
-rate.
+rate. The JSON has the same of the client.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench.gauge import median
+from bench.probe import describe_machine
 from magnetar.testing.broker import MagnetarBroker, find_ports
 
 PEER = Path(__file__).parent / "peer"
@@ -51,12 +53,13 @@ class Row:
         words = {"{url}": url, "{seconds}": f"{seconds:g}"}
         command = [words.get(word, word) for word in self.command]
         environment = os.environ | ({} if broker_pid is None else {"BROKER_PID": str(broker_pid)})
+        load = round(os.getloadavg()[0], 1)
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         if not lines:
             return {"error": f"{command[0]} ended with {done.returncode} and printed no result"}
         result: Result = json.loads(lines[-1])
-        return result
+        return {"load1": load, **result}
 
 
 def client_row(measure: str, figure: str) -> Row:
@@ -91,6 +94,8 @@ JAVA_ROWS = (
     java_row("java-consume-batched", size=100, batched=True, topics=1, consume=True),
 )
 ROWS = (*CLIENT_ROWS, *JAVA_ROWS)
+COSTS = ("broker_us", "broker_cores", "client_us", "client_cores")
+DURABILITY = {True: "syncs before it acknowledges", False: "acknowledges without a sync"}
 WARM_UP = ("produce-unbatched-100", "produce-batched-100", "consume-each")
 
 
@@ -149,7 +154,10 @@ def summarise(row: Row, results: Sequence[Result]) -> Result:
     if problems:
         return {"error": problems[0], "runs": list(results)}
     summary: Result = {"value": median([result[row.figure] for result in results])}
-    for cost in ("broker_us", "broker_cores"):
+    loads = [result["load1"] for result in results if "load1" in result]
+    if loads:
+        summary["load1"] = max(loads)
+    for cost in COSTS:
         if all(cost in result for result in results):
             summary[cost] = median([result[cost] for result in results])
     return {**summary, "runs": list(results)}
@@ -199,7 +207,18 @@ def main() -> None:
     if options.list:
         print("\n".join(row.name for row in rows))
         return
-    document = {}
+    document: Result = {
+        "bench": "run",
+        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
+        "machine": describe_machine(),
+        "load1": round(os.getloadavg()[0], 1),
+        "settings": {
+            "ours": DURABILITY[not options.no_sync],
+            "theirs": DURABILITY[options.sync],
+        },
+        "repeat": options.repeat,
+        "rows": {},
+    }
     settings = {"journalSyncData": not options.no_sync}
     with MagnetarBroker(set=settings) as broker, running_peer(sync=options.sync) as peer:
         if not options.json:
@@ -212,7 +231,7 @@ def main() -> None:
                     row.run(server.service_url, options.warm)
         for row in rows:
             ours, theirs = measure(row, servers, options)
-            document[row.name] = {"figure": row.figure, "ours": ours, "theirs": theirs}
+            document["rows"][row.name] = {"figure": row.figure, "ours": ours, "theirs": theirs}
             if not options.json:
                 print(show(row, ours, theirs), flush=True)
     if options.json:

@@ -10,6 +10,8 @@ import pytest
 
 from bench.peers.row import OURS, PEERS, ROWS, SYNCED_MAX, Row
 from bench.report import draw, merge, name_limit, write_page
+from bench.run import ROWS as RUN_ROWS
+from bench.run import summarise
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "bench" / "results"
@@ -62,6 +64,75 @@ def test_what_was_measured_last_replaces_single_rows_and_keeps_its_own_limits() 
     later = {"bench": "peers", "when": "b", "limits": 2, "rows": {"y": {"is": 2}}}
     rows = {"x": {"is": 1, "when": "a", "limits": 1}, "y": {"is": 2, "when": "b", "limits": 2}}
     assert merge([later, first])["peers"] == {**later, "rows": rows}
+
+
+def run_side(value: float, **costs: float) -> dict[str, Any]:
+    return {"value": value, "load1": 1.4, "runs": [{}, {}, {}], **costs}
+
+
+def run_document() -> dict[str, Any]:
+    ours = run_side(200.0, broker_us=5.0, broker_cores=0.5, client_us=9.0, client_cores=0.99)
+    rows = {
+        "java-produce-batched": {
+            "figure": "rate_per_s",
+            "ours": ours,
+            "theirs": run_side(100.0, broker_us=7.0, broker_cores=1.5),
+        },
+        "sync-send": {"figure": "p50_ms", "ours": run_side(2.0), "theirs": run_side(1.0)},
+        "end-to-end": {
+            "figure": "p99_ms",
+            "ours": run_side(2.0),
+            "theirs": {"error": "x", "runs": [{}]},
+        },
+    }
+    settings = {"ours": "syncs", "theirs": "does not"}
+    machine = {"cores": 2, "processor": "p", "memory_gib": 1, "system": "s", "python": "3"}
+    head = {"bench": "run", "when": "2026-01-02T03:04", "load1": 1.0, "machine": machine}
+    return {**head, "settings": settings, "rows": rows}
+
+
+def test_a_run_beside_apache_pulsar_is_shown_with_what_its_brokers_and_clients_took() -> None:
+    page = write_page(merge([run_document()]))
+    assert "## Beside Apache Pulsar, one process" in page and "medians of 1 to 3" in page
+    assert "2026-01-02 03:04, load 1: `java-produce-batched`, `sync-send`" in page
+    assert "| Magnetar | syncs |" in page and "| Apache Pulsar | does not |" in page
+    [batched] = [line for line in page.splitlines() if line.startswith("| java-produce-batched")]
+    assert batched.split(" | ")[1:] == [
+        *("200/s", "100/s", "2.00"),
+        *("5.00 µs × 0.50", "7.00 µs × 1.50", "9.00 µs × 0.99", "–", "1 |"),
+    ]
+    [late] = [line for line in page.splitlines() if line.startswith("| sync-send")]
+    assert late.split(" | ")[1:4] == ["2.00 ms", "1.00 ms", "**0.50**"]
+    [failed] = [line for line in page.splitlines() if line.startswith("| end-to-end")]
+    assert failed.split(" | ")[1:4] == ["2.00 ms", "failed", "–"]
+
+
+def test_rows_of_a_later_run_replace_those_of_an_earlier_one() -> None:
+    first, later = run_document(), run_document()
+    later["when"], later["rows"] = "2027", {"sync-send": later["rows"]["sync-send"]}
+    rows = merge([later, first])["run"]["rows"]
+    assert {row["when"] for row in rows.values()} == {"2026-01-02T03:04", "2027"}
+    assert rows["sync-send"]["when"] == "2027" and len(rows) == 3
+
+
+def test_the_median_of_runs_keeps_their_highest_load_and_what_all_of_them_measured() -> None:
+    row = next(row for row in RUN_ROWS if row.figure == "rate_per_s")
+    costs = {"broker_us": 1.0, "broker_cores": 0.5, "client_us": 2.0}
+    runs = [{"rate_per_s": 10 * number, "load1": number, **costs} for number in (1, 2, 3)]
+    del runs[0]["client_us"]
+    summary = summarise(row, runs)
+    assert summary["value"] == 20 and summary["load1"] == 3 and summary["broker_us"] == 1.0
+    assert "client_us" not in summary
+
+
+def test_sizes_that_are_not_n_2n_and_4n_are_named() -> None:
+    figures = {"seconds": 1.0, "cpu_us_each": 1.0, "kib_each": 1.0}
+    cases = {
+        name: {"sizes": dict.fromkeys(sizes, figures), "share": 1.0, "load1": 1.0}
+        for name, sizes in (("topics", ("1", "2", "4")), ("holes", ("1", "2", "4", "90")))
+    }
+    page = write_page(merge([{"bench": "growth", "when": "2026", "cases": cases}]))
+    assert "at n, 2n and 4n; for holes see the sizes in the table." in " ".join(page.split())
 
 
 def test_the_page_and_its_pictures_are_what_the_kept_results_say() -> None:
