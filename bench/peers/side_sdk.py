@@ -23,6 +23,7 @@ from bench.peers.measure import (
     stamp,
 )
 from magnetar import AsyncPulsarClient, BatchingPolicy, Checkpoint
+from magnetar.runtime.event_loop import new_loop
 
 QUEUE = 10_000
 READ = 1_000
@@ -61,7 +62,8 @@ class Sdk:
             async with AsyncPulsarClient(f"pulsar://{self.options.address}") as client:
                 return await measure(client)
 
-        return asyncio.run(connected())
+        with asyncio.Runner(loop_factory=new_loop) as runner:  # as the blocking client has it
+            return runner.run(connected())
 
     async def hold(self, client: AsyncPulsarClient) -> Result:
         await (await client.stream_consumer(self.topic, subscription=HOLD)).close()
