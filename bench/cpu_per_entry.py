@@ -1,4 +1,6 @@
-"""Processor time of the broker per unbatched entry, for produce and for consume."""
+"""Processor time of the broker per entry, for produce and for consume: unbatched ones, and batches
+of 1,000 messages.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import argparse
 import asyncio
 import json
 import time
+from typing import NamedTuple
 
 from bench.gauge import cpu_s
 from bench.line import Line
@@ -22,21 +25,42 @@ TOPIC = "persistent://public/default/cpu"
 SUBSCRIPTION = "bench"
 PERMITS = 1000
 WARM_ENTRIES = 2000
+BATCH_MESSAGES = 1000
+BATCH_SHARE = 50
+"""A batch is measured for so many unbatched entries: it is a thousand times as large."""
+
+
+class Pace(NamedTuple):
+    """In entries: how many are on their way at once, written together, and sent before the measure;
+    and how many a reader asks for.
+    """
+
+    window: int
+    burst: int
+    warm: int
+    permits: int
+
+
+UNBATCHED = Pace(window=2000, burst=250, warm=WARM_ENTRIES, permits=PERMITS)
+BATCHED = Pace(window=20, burst=4, warm=200, permits=20)
 
 
 class Reader:
     """Consumes as the official clients do: refills permits by halves, groups acknowledgements."""
 
-    def __init__(self, line: Line, consumer_id: int, messages: int = 1) -> None:
-        """`messages` of each entry."""
+    def __init__(
+        self, line: Line, consumer_id: int, messages: int = 1, *, permits: int = PERMITS
+    ) -> None:
+        """`messages` of each entry; `permits` for so many entries."""
         self._messages = messages
+        self._permits = permits
         self._line = line
         self._consumer_id = consumer_id
         self._unacked: list[MessageIdData] = []
         line.on_message = self._on_message
 
     def start(self) -> None:
-        self._line.flow(self._consumer_id, PERMITS * self._messages)
+        self._line.flow(self._consumer_id, self._permits * self._messages)
 
     def acknowledge(self) -> None:
         command = CommandAck(
@@ -49,9 +73,9 @@ class Reader:
 
     def _on_message(self, message: CommandMessage) -> None:
         self._unacked.append(message.message_id)
-        if len(self._unacked) == PERMITS // 2:
+        if len(self._unacked) == self._permits // 2:
             self.acknowledge()
-            self._line.flow(self._consumer_id, PERMITS // 2 * self._messages)
+            self._line.flow(self._consumer_id, self._permits // 2 * self._messages)
 
 
 class Meter:
@@ -73,24 +97,35 @@ class Meter:
 
 async def measure(broker: MagnetarBroker, entries: int, size: int) -> dict[str, dict[str, float]]:
     async with Line.open("127.0.0.1", broker.port) as line:
-        return await measure_line(line, broker.pid, entries, size)
+        rows = await measure_line(line, broker.pid, entries, size)
+    async with Line.open("127.0.0.1", broker.port) as line:
+        batched = await measure_line(
+            line,
+            broker.pid,
+            max(1, entries // BATCH_SHARE),
+            size * BATCH_MESSAGES,
+            BATCH_MESSAGES,
+            topic=f"{TOPIC}-batched",
+        )
+    return rows | {f"{name}-batched": row for name, row in batched.items()}
 
 
 async def measure_line(
-    line: Line, pid: int, entries: int, size: int, messages: int = 1
+    line: Line, pid: int, entries: int, size: int, messages: int = 1, *, topic: str = TOPIC
 ) -> dict[str, dict[str, float]]:
-    await line.subscribe(1, TOPIC, SUBSCRIPTION)
-    await line.create_producer(1, TOPIC)
+    await line.subscribe(1, topic, SUBSCRIPTION)
+    await line.create_producer(1, topic)
     payload = b"x" * size
+    pace = UNBATCHED if messages == 1 else BATCHED
     frames = [
         line.encode_send(1, number, payload, messages=messages)
-        for number in range(WARM_ENTRIES + entries)
+        for number in range(pace.warm + entries)
     ]
-    await line.send_all(frames[:WARM_ENTRIES], window=2000, burst=250)
+    await line.send_all(frames[: pace.warm], window=pace.window, burst=pace.burst)
     meter = Meter(pid)
-    await line.send_all(frames[WARM_ENTRIES:], window=2000, burst=250)
+    await line.send_all(frames[pace.warm :], window=pace.window, burst=pace.burst)
     produced = meter.read(entries)
-    reader = Reader(line, 1, messages)
+    reader = Reader(line, 1, messages, permits=pace.permits)
     meter = Meter(pid)
     reader.start()
     await line.await_messages(len(frames))

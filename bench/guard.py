@@ -1,7 +1,8 @@
 """A guard against slow decay: the broker's processor time per entry, now beside another commit.
 
-Both take turns on this machine, and their medians are compared. Exits with 1 when the present code
-costs more than the limit allows.
+Both take turns on this machine, measured by the bench of the present code, and their medians are
+compared: entries of one message, and batches. Exits with 1 when the present code costs more than
+the limit allows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from bench.gauge import median
 
 HERE = Path(__file__).parent.parent
 LIMIT = 1.05
+BACK = 50
+"""Commits to go back where no release is known."""
 
 
 def git(*arguments: str) -> str:
@@ -30,11 +33,18 @@ def git(*arguments: str) -> str:
 
 
 def find_release() -> str:
-    """The newest tag that this commit follows."""
+    """The newest tag that this commit follows; where there is none, a commit some way back."""
     tags = git("tag", "--merged", "HEAD", "--sort=-creatordate").splitlines()
-    if not tags:
-        raise SystemExit("bench.guard: there is no tag of a release here; name a commit instead")
-    return tags[0]
+    if tags:
+        return tags[0]
+    back = min(BACK, int(git("rev-list", "--count", "--first-parent", "HEAD")) - 1)
+    commit = git("rev-parse", "--short", f"HEAD~{back}")
+    print(
+        f"bench.guard: there is no tag of a release here: compared with HEAD~{back}, which is"
+        f" {commit}; python -m bench.guard COMMIT names another",
+        file=sys.stderr,
+    )
+    return commit
 
 
 @contextmanager
@@ -50,10 +60,12 @@ def checkout(commit: str) -> Iterator[Path]:
 
 
 def measure(path: Path, entries: int) -> dict[str, float]:
-    """Microseconds of the broker for an entry, produced and consumed."""
+    """Microseconds of the broker of a checkout for an entry, produced and consumed, by the bench
+    that is here.
+    """
     command = [sys.executable, "-m", "bench.cpu_per_entry", "--json", "--entries", str(entries)]
-    environment = os.environ | {"PYTHONPATH": f"{path}{os.pathsep}{path / 'src'}"}
-    done = subprocess.run(command, cwd=path, env=environment, capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": str(path / "src")}
+    done = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"bench.guard: {path}: {done.stderr.strip()}")
     rows = json.loads(done.stdout)
@@ -72,7 +84,9 @@ def compare(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("commit", nargs="?", help="to compare with (default: the last release)")
+    parser.add_argument(
+        "commit", nargs="?", help=f"to compare with (default: the last release, else HEAD~{BACK})"
+    )
     parser.add_argument("--turns", type=int, default=5, help="of each side (default: 5)")
     parser.add_argument("--entries", type=int, default=100_000, help="of each turn")
     parser.add_argument("--limit", type=float, default=LIMIT, help=f"ratio (default: {LIMIT})")
@@ -89,7 +103,7 @@ def main() -> int:
     if options.json:
         print(json.dumps({"commit": commit, "limit": options.limit, "rows": rows}))
     else:
-        print(f"{'broker, per entry':<20} {'now':>10} {commit[:10]:>12} {'ratio':>8}")
+        print(f"{'broker, per entry':<20} {'now':>10} {commit[:12]:>12} {'ratio':>8}")
         for name, row in rows.items():
             print(f"{name:<20} {row['now']:>7.2f} µs {row['base']:>9.2f} µs {row['ratio']:>8.3f}")
     slow = [name for name, row in rows.items() if row["ratio"] > options.limit]
