@@ -13,6 +13,7 @@ import pytest
 
 from magnetar.cli.main import main
 from magnetar.testing.broker import MagnetarBroker
+from magnetar.testing.plugin import StartBroker
 
 Run = Callable[..., Any]
 
@@ -227,3 +228,25 @@ def test_a_bad_number_of_buckets_is_refused_in_a_sentence(refused: Run, count: s
     sentence = refused("namespaces", "create", name, f"--topic-buckets={count}")
     assert sentence.startswith(f"Invalid value for numberOfTopicBuckets: {count}; a namespace has")
     assert "Namespace does not exist" in refused("namespaces", "policies", name)
+
+
+def test_a_cluster_is_deleted_with_topics_of_every_kind(
+    magnetar_broker_factory: StartBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = magnetar_broker_factory()
+
+    def call(*words: str) -> None:
+        assert main(["admin", "--admin-url", broker.admin_url, *words]) == 0, capsys.readouterr()
+
+    call("topics", "create", "persistent://public/default/regular")
+    call("topics", "create", "non-persistent://public/default/passing")
+    call("topics", "create-partitioned-topic", "persistent://public/default/wide", "-p", "3")
+    call("topics", "create", "persistent://public/default/migrated")
+    call("scalable-topics", "migrate-to-scalable", "public/default/migrated")
+    call("scalable-topics", "create", "public/default/growing", "-s", "2")
+    call("scalable-topics", "create-subscription", "public/default/growing", "-s", "s")
+    call("clusters", "delete", "standalone", "--all")
+    capsys.readouterr()
+    for noun in ("tenants", "clusters"):
+        call("-o", "json", noun, "list")
+        assert json.loads(capsys.readouterr().out) == []

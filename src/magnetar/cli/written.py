@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from magnetar import MessageId
+from magnetar import AdminNotFound, ConfigurationError, MessageId
 from magnetar.cli.command import Options, UsageError, read_file
 from magnetar.cli.derive import Own, Run
 from magnetar.cli.describe import describe
@@ -35,16 +36,44 @@ def _list_clusters(admin: Any, options: Options) -> list[str]:
 
 def _delete_cluster(admin: Any, options: Options) -> None:
     if options.all:
-        admin.clusters.get(options.cluster)  # refused before anything of another one is deleted
-        for tenant in admin.tenants.list():
-            for namespace in admin.namespaces.list(tenant):
-                for topic in admin.topics.list_partitioned(namespace):
-                    admin.topics.delete_partitioned(topic, force=True)
-                for topic in admin.topics.list(namespace):
-                    admin.topics.delete(topic, force=True)
+        namespaces = _find_namespaces(admin, options.cluster)
+        for tenant, names in namespaces.items():
+            for namespace in names:
+                _delete_topics(admin, namespace)
                 admin.namespaces.delete(namespace)
             admin.tenants.delete(tenant)
     admin.clusters.delete(options.cluster)
+
+
+def _find_namespaces(admin: Any, cluster: str) -> dict[str, list[str]]:
+    """By tenant. What would refuse the end of it all refuses its beginning: nothing comes back."""
+    admin.clusters.get(cluster)
+    if policies := _find_any(admin.clusters.isolation_policies, cluster):
+        raise ConfigurationError(f"{cluster} has isolation policies: {', '.join(policies)}")
+    found = {tenant: admin.namespaces.list(tenant) for tenant in admin.tenants.list()}
+    for namespace in chain.from_iterable(found.values()):
+        clusters = admin.namespaces.policy(namespace, "clusters")
+        if len(clusters or ()) > 1:
+            raise ConfigurationError(f"{namespace} is replicated to {', '.join(clusters)}")
+    return found
+
+
+def _find_any(find: Callable[[str], Iterable[str]], name: str) -> list[str]:
+    """Some brokers refuse what has none, or do not know of such things at all."""
+    try:
+        return [*find(name)]
+    except AdminNotFound:
+        return []
+
+
+def _delete_topics(admin: Any, namespace: str) -> None:
+    """Scalable ones go with their segments. A namespace with any partitioned one is not deleted."""
+    for topic in _find_any(admin.scalable_topics.list, namespace):
+        admin.scalable_topics.delete(topic, force=True)
+    for topic in admin.topics.list_partitioned(namespace, include_system=True):
+        admin.topics.delete_partitioned(topic, force=True)
+    for topic in admin.topics.list(namespace):
+        admin.topics.delete(topic, force=True)
 
 
 def _isolation_policy(admin: Any, options: Options) -> dict[str, Any]:

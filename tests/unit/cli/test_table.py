@@ -315,13 +315,36 @@ def test_what_is_no_message_id_is_named(text: str, capsys: pytest.CaptureFixture
     assert expected in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("looked", "refusal"),
+    [
+        (("{}", '{"one": {}}'), "far has isolation policies: one"),
+        (
+            ("{}", "{}", '["t"]', '["t/n"]', '["far", "near"]'),
+            "t/n is replicated to far, near",
+        ),
+    ],
+)
+def test_nothing_of_a_cluster_goes_while_something_would_refuse_its_end(
+    looked: tuple[str, ...], refusal: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted_web() as web:
+        web.answers = [Answer(200, body) for body in looked]
+        assert main(["admin", "--admin-url", web.url, "clusters", "delete", "far", "-a"]) == 1
+        assert {each.method for each in web.asked} == {"GET"}
+    assert capsys.readouterr().err == f"magnetar: {refusal}\n"
+
+
 def test_all_of_a_cluster_goes_before_the_cluster() -> None:
-    read = ("{}", '["t"]', '["t/n"]', '["persistent://t/n/p"]', "[]", "", '["t/n/x"]', "[]")
+    looked = ("{}", "{}", '["t"]', '["t/n"]', '["far"]')
+    scalable, partitioned = '["topic://t/n/s"]', '["persistent://t/n/p"]'
+    read = (*looked, scalable, "", partitioned, "[]", "", '["t/n/x"]', "[]")
     with scripted_web() as web:
         web.answers = [Answer(200, body) for body in read]
         assert main(["admin", "--admin-url", web.url, "clusters", "delete", "far", "-a"]) == 0
         deleted = [each.path.partition("?")[0] for each in web.asked if each.method == "DELETE"]
     assert [path.removeprefix("/admin/v2/") for path in deleted] == [
+        "scalable/t/n/s",
         "persistent/t/n/p/partitions",
         "persistent/t/n/x",
         "namespaces/t/n",
