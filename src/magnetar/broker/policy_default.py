@@ -72,8 +72,8 @@ def plan_replication(persistence: PersistencePolicies) -> Replication:
 def plan_context(config: Configuration) -> Context:
     """What the broker's configuration lets policies ask for.
 
-    There is one copy of an entry here, whatever is asked for: with maxima of 1 the broker refuses
-    policies that want more.
+    The log of a topic in BookKeeper has as many copies as its policy asks for; one in files has one
+    copy, whatever is asked for: maxima of 1 refuse policies that want more.
     """
     return Context(
         quorum_max=QuorumMax(
