@@ -60,7 +60,7 @@ _METADATA: Final = flag("metadata").asked(
     "also the ledgers of the journal's record", "-m", "--metadata"
 )
 _LOW_WATER_MARKS: Final = flag("low_water_marks").asked(
-    "also the low-water marks of the coordinators", "-l", "--low-water-mark"
+    "also lowWaterMarks, which are empty: topics here keep none", "-l", "--low-water-mark"
 )
 
 TABLE.add(
@@ -135,7 +135,7 @@ _TOPIC_TABLE.add(
     AUTHENTICATED,
     "What a topic hides of transactions.",
     _LOW_WATER_MARKS,
-    flag("segment_stats"),
+    flag("segment_stats")._replace(is_ignored=True),
     result=Answer(BufferStats),
     cli=Verb("transaction-buffer-stats", "show the transactions that write to a topic"),
 )

@@ -50,6 +50,8 @@ from magnetar.runtime.log import Logger
 _log = Logger(__name__)
 _COORDINATORS_MAX: Final = 1024
 """A client connects to all of them, and each has a journal; the number never falls."""
+_NO_MARKS: Final[dict[str, int]] = {}
+"""No low-water mark reaches a topic here: it learns the outcome of each transaction."""
 
 R = TypeVar("R")
 
@@ -269,9 +271,7 @@ def _held(held: Held) -> PendingAckStats:
 
 # On topics
 @carries_out("transactions.buffer_stats")
-async def get_buffer_stats(
-    live: Spanned, low_water_marks: bool, segment_stats: bool
-) -> BufferStats:
+async def get_buffer_stats(live: Spanned, low_water_marks: bool) -> BufferStats:
     buffer, part, sequence = live.buffer, _part_of(live), live.log.sequence
     pin = buffer.pin
     readable = sequence.last_position if pin is None else sequence.previous_position(pin)
@@ -286,7 +286,7 @@ async def get_buffer_stats(
         "snapshotType": "Single",
     }
     if low_water_marks:
-        stats["lowWaterMarks"] = {}
+        stats["lowWaterMarks"] = _NO_MARKS
     return stats
 
 
@@ -319,7 +319,7 @@ async def get_pending_ack_stats(
         "recoverEndTime": part.loaded_ms[1],
     }
     if low_water_marks:
-        stats["lowWaterMarks"] = {}
+        stats["lowWaterMarks"] = _NO_MARKS
     return stats
 
 

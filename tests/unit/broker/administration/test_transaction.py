@@ -65,7 +65,7 @@ def test_an_operator_sees_a_transaction_with_its_parts_and_aborts_it() -> None:
         assert list(await admin.list_slow(coordinators, 30_000, None)) == ["(0,0)"]
         assert await admin.list_slow(coordinators, 90_000, 0) == {}
         live = await find_spanned(service.catalog, service.transactions, parse_topic(TOPIC))
-        stats = await admin.get_buffer_stats(live, True, False)
+        stats = await admin.get_buffer_stats(live, True)
         assert stats["maxReadPosition"] == str(position) and stats["ongoingTxnSize"] == 1
         held = await admin.get_position_stats(live, "s", *position, None)
         assert held == {"state": "PendingAck"}
