@@ -67,8 +67,6 @@ DECODED = {
     Result.MESSAGE_ID: ("decode_id(", ")"),
     Result.MESSAGE_IDS: ("decode_ids(", ")"),
 }
-INTERNAL = ("segments", "broker_calls")
-"""What brokers ask of each other."""
 EXTENDED = ("tenants", "namespaces", "topics")
 """Those with methods that are written by hand, in a class below the one written here."""
 NOTES = {
@@ -89,7 +87,7 @@ SENT = {
 def write_module(operations: Iterable[Operation]) -> str:
     by_noun: dict[str, list[Operation]] = {}
     for operation in operations:
-        if operation.method and not operation.is_written and operation.noun not in INTERNAL:
+        if operation.method and not operation.is_written and not operation.is_internal:
             by_noun.setdefault(operation.noun, []).append(operation)
     results = (row.result for rows in by_noun.values() for row in rows)
     answers = {

@@ -15,10 +15,18 @@ from types import NoneType
 from typing import Final, TypeAlias
 
 from magnetar.admin.entry import entry_response
+from magnetar.admin.live import LiveStreams
 from magnetar.admin.request import Call
 from magnetar.admin.response import NOTE, Response, list_response, text_response
 from magnetar.admin.route import Body, Handler, Route, spread
-from magnetar.broker.administration.registry import FUNCTIONS, Function, Listing, Note
+from magnetar.broker.administration.registry import (
+    FUNCTIONS,
+    Function,
+    Listing,
+    Live,
+    Note,
+    Transport,
+)
 from magnetar.broker.administration.topic import SeenEntry
 from magnetar.broker.administration.topic_part import PER_PARTITION, on_each_partition
 from magnetar.broker.administration.web import Administration
@@ -45,37 +53,42 @@ _QUERY_KINDS: Final[Mapping[Kind, type[bool] | type[int] | type[str]]] = {
     Kind.FLAG: bool,
     Kind.NUMBER: int,
 }
-_BY_TYPE: Final[Mapping[object, Read]] = {
+_OF_CALLER: Final[Mapping[object, Read]] = {
     Caller: lambda call: call.caller,
+    Transport: lambda call: Transport(call.is_tls, call.has_relay),
+}
+"""What needs no parameter in the row."""
+_BY_TYPE: Final[Mapping[object, Read]] = {
     TopicName: lambda call: call.topic,
     TopicDomain: lambda call: call.domain,
     NamespaceName: lambda call: call.namespace,
     SegmentName: lambda call: SegmentName(call.topic, *parse_descriptor(call.text("descriptor"))),
 }
-"""What several components of a path say together; the caller needs no parameter in the row."""
+"""What several components of a path say together."""
 
 
 def make_routes(
     operations: Iterable[Operation], functions: Mapping[str, Function] = FUNCTIONS
 ) -> Iterator[Route]:
+    streams = LiveStreams()
     for operation in operations:
         if operation.need is not None:
-            yield from _routes_of(operation, functions[operation.name])
+            yield from _routes_of(operation, functions[operation.name], streams)
 
 
-def _routes_of(operation: Operation, function: Function) -> Iterator[Route]:
+def _routes_of(operation: Operation, function: Function, streams: LiveStreams) -> Iterator[Route]:
     types = dict(function.__annotations__)
     result = types.pop("return")
     sent = [each for each in operation.parameters if each.place in _SENT]
     reads = {each.name: _reader(each, types[each.name]) for each in sent if not each.is_ignored}
-    reads |= {name: _BY_TYPE[kind] for name, kind in types.items() if kind is Caller}
+    reads |= {name: _OF_CALLER[kind] for name, kind in types.items() if kind in _OF_CALLER}
     lacking = types.keys() - reads.keys() - _optional(function)
     assert not lacking, f"{operation.name}: {sorted(lacking)}"
-    if operation.produces[0] != JSON or operation.result is Result.NOTHING:
+    if operation.produces[0] != JSON or operation.result is Result.NOTHING or result is Live:
         result = None
     if operation.name in PER_PARTITION:
         function = on_each_partition(operation.name, function)
-    handler = _handler(operation, function, reads)
+    handler = _handler(operation, function, reads, streams)
     body = next((_body(p, types[p.name]) for p in sent if p.place is Place.BODY), None)
     for row in spread(operation):
         yield Route(row, handler, types, body, list[str] if result is Listing else result)
@@ -87,11 +100,15 @@ def _optional(function: Function) -> frozenset[str]:
     return frozenset(each.name for each in parameters if each.default is not each.empty)
 
 
-def _handler(operation: Operation, function: Function, reads: Mapping[str, Read]) -> Handler:
+def _handler(
+    operation: Operation, function: Function, reads: Mapping[str, Read], streams: LiveStreams
+) -> Handler:
     async def handle(api: Administration, call: Call) -> object:
         answer = await function(api.owners, **{name: read(call) for name, read in reads.items()})
         if isinstance(answer, Listing):
             return await list_response(answer, call)
+        if isinstance(answer, Live):
+            return await streams.answer(answer, call, lambda: api.owners.closing)
         if isinstance(answer, Note):
             return Response(operation.answer_status, headers=((NOTE, answer.text),))
         if operation.result is Result.ENTRY:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 from typing import Final
 
 import msgspec
 
-from magnetar.admin.response import Response
+from magnetar.admin.request import Call
+from magnetar.admin.response import Response, json_response
+from magnetar.broker.administration.registry import Live
 from magnetar.errors import BrokerError, TooManyRequests
 from magnetar.model.document import format_document
 
@@ -32,42 +34,31 @@ _QUIET_S: Final = 15.0
 _STREAMS_MAX: Final = 64
 _encoder: Final = msgspec.json.Encoder()
 
-Load = Callable[[], Awaitable[object]]
-
-
-def wants_events(accept: str) -> bool:
-    return EVENTS in accept.lower()
-
 
 class LiveStreams:
     """All that are open on a broker. Each holds one of its HTTP connections."""
 
-    def __init__(self, is_closing: Callable[[], bool]) -> None:
-        self._is_closing = is_closing
+    def __init__(self) -> None:
         self._open = 0
 
-    async def open(
-        self, load: Load, mark: Callable[[], object], is_gone: Callable[[], bool]
-    ) -> Response:
-        """Send what `load` gives, when it differs from before: soon after `mark` changed, else at
-        intervals. What it refuses first is the answer, what it refuses later ends the stream.
+    async def answer(self, live: Live, call: Call, is_closing: Callable[[], bool]) -> Response:
+        """Send what is shown once, or, to who takes events, whenever it differs from before: soon
+        after the mark changed, else at intervals. What is refused first is the answer, what is
+        refused later ends the stream.
         """
+        if EVENTS not in call.headers.get("accept", "").lower():
+            return json_response(await live.load())
         if self._open >= _STREAMS_MAX:
             raise TooManyRequests(f"{_STREAMS_MAX} pages are open on this broker already")
         started = time.thread_time()
-        first = _encode(await load())
+        first = _encode(await live.load())
         cost_s = time.thread_time() - started
         headers = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
-        body = self._events(first, cost_s, load, mark, lambda: self._is_closing() or is_gone())
+        body = self._events(first, cost_s, live, lambda: is_closing() or call.is_gone())
         return Response(HTTPStatus.OK, body, EVENTS, headers)
 
     async def _events(
-        self,
-        first: bytes,
-        cost_s: float,
-        load: Load,
-        mark: Callable[[], object],
-        is_over: Callable[[], bool],
+        self, first: bytes, cost_s: float, live: Live, is_over: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
         self._open += 1
         try:
@@ -75,12 +66,12 @@ class LiveStreams:
             last, last_s = first, time.monotonic()
             end_s = last_s + _LIFE_S
             while time.monotonic() < end_s:
-                await _wait(cost_s, mark, is_over)
+                await _wait(cost_s, live.mark, is_over)
                 if is_over():
                     return
                 started = time.thread_time()
                 try:
-                    event = _encode(await load())
+                    event = _encode(await live.load())
                 except BrokerError as refusal:
                     yield _encode({"reason": refusal.sentence}, "refused")
                     return

@@ -115,6 +115,8 @@ def _operation(route: Route, media: Mapping[str, Any]) -> dict[str, Any]:
         "parameters": [*_path_parameters(row), *_query_parameters(route)],
         "responses": _responses(row, media.get(str(route.result), {})),
     }
+    if row.is_internal:
+        operation["x-internal"] = True
     if description:
         operation["description"] = description.strip()
     if route.body is not None:

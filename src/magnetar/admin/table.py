@@ -9,7 +9,7 @@ from typing import Final
 from magnetar import __version__
 from magnetar.admin.application import Application
 from magnetar.admin.bind import make_routes
-from magnetar.admin.console import PAGE, console_routes
+from magnetar.admin.console import page_routes
 from magnetar.admin.openapi import describe
 from magnetar.admin.request import Call
 from magnetar.admin.response import Response, text_response
@@ -18,6 +18,7 @@ from magnetar.admin.unsupported import unsupported_routes
 from magnetar.broker.administration.web import Administration
 from magnetar.errors import ServiceNotReady
 from magnetar.model.permission import OPEN
+from magnetar.operation.console import CONSOLE
 from magnetar.operation.row import JSON, TEXT_PLAIN, Operation
 from magnetar.operation.table import all_operations
 from magnetar.runtime.metric import CONTENT_TYPE
@@ -43,8 +44,8 @@ def make_application(api: Administration) -> Application:
 def all_routes(*, has_console: bool = True) -> list[Route]:
     routes = [
         *unsupported_routes(),
-        *make_routes(all_operations()),
-        *(console_routes() if has_console else ()),
+        *make_routes(each for each in all_operations() if has_console or not _is_shown(each)),
+        *(page_routes() if has_console else ()),
         _page("/", redirect_to_console if has_console else get_landing_page, _HTML),
         _page("/metrics", get_metrics, TEXT_PLAIN),
         _page("/status.html", get_status, TEXT_PLAIN),
@@ -61,6 +62,11 @@ def all_routes(*, has_console: bool = True) -> list[Route]:
     return routes
 
 
+def _is_shown(operation: Operation) -> bool:
+    """Whether the console's pages alone ask for it."""
+    return operation.path.startswith(CONSOLE)
+
+
 def _page(path: str, handler: Handler, produces: str) -> Route:
     name, doc = f"site.{handler.__name__}", handler.__doc__ or ""
     return Route(Operation(name, doc, "GET", path, OPEN, produces=(produces,)), handler)
@@ -68,7 +74,7 @@ def _page(path: str, handler: Handler, produces: str) -> Route:
 
 async def redirect_to_console(api: Administration, call: Call) -> object:
     """To the web console."""
-    return Response(HTTPStatus.FOUND, headers=(("location", f"{PAGE}/"),))
+    return Response(HTTPStatus.FOUND, headers=(("location", f"{CONSOLE}/"),))
 
 
 async def get_landing_page(api: Administration, call: Call) -> object:

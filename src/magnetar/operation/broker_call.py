@@ -7,7 +7,7 @@ from typing import Final
 from magnetar.model.permission import SUPER_USER
 from magnetar.operation.row import Kind, Result, Table, body, path
 
-TABLE: Final = Table("broker_calls", "/admin/v2/broker-calls")
+TABLE: Final = Table("broker_calls", "/admin/v2/broker-calls", is_internal=True)
 
 TABLE.add(
     "answer",

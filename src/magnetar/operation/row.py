@@ -298,6 +298,8 @@ class Operation(NamedTuple):
     """What the client adds to the query for the sake of other brokers."""
     is_written: bool = False
     """Whether the client's method is written by hand: it does more than make this call."""
+    is_internal: bool = False
+    """Whether only brokers or the console ask for it: the admin client has no method of it."""
 
     @property
     def noun(self) -> str:
@@ -332,6 +334,7 @@ class Table:
         domains: tuple[TopicDomain, ...] = DOMAINS,
         domain: TopicDomain | None = None,
         roots: tuple[str, ...] = (),
+        is_internal: bool = False,
     ) -> None:
         """`roots` are others under which the same is offered."""
         self._noun = noun
@@ -341,6 +344,7 @@ class Table:
         self._domains = domains
         self._domain = domain
         self._roots = roots
+        self._is_internal = is_internal
         self.rows: list[Operation] = []
 
     def below(self, path: str, *shared: Parameter) -> Table:
@@ -392,6 +396,7 @@ class Table:
                 tuple(others),
                 sends,
                 is_written,
+                self._is_internal,
             )
         )
 

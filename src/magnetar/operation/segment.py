@@ -35,6 +35,7 @@ TABLE: Final = Table(
     Parameter("segment", Kind.TEXT, Place.PATH, "descriptor", REQUIRED),
     for_owner=True,
     domain=TopicDomain.TOPIC,
+    is_internal=True,
 )
 ONE: Final = TABLE.below("/subscription/{subscription}", SUBSCRIPTION)
 

@@ -53,6 +53,7 @@ _TABLES = (
     scalable.MIGRATION_TABLE,
     transaction.TABLE,
     read.TABLE,
+    console.PAGES,
 )
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from magnetar.broker.administration import topic_table
+from magnetar.client.admin import AdminClient
 from magnetar.model.schema import SchemaData, SchemaType
+from magnetar.operation.table import all_operations
 from magnetar.wire.batch import encode_batch
 from magnetar.wire.command import SingleMessageMetadata
 from tests.unit.admin.assembly import V2, Admin, admin_of_new_broker
@@ -74,6 +76,29 @@ def test_rights_are_named_by_operation_and_follow_the_target() -> None:
         assert "topics.stats" in of_topic and "topic_policies.set_retention" in of_topic
 
     run(body)
+
+
+INTERNAL = [each for each in all_operations() if each.is_internal]
+
+
+def test_what_the_pages_alone_ask_is_marked_and_no_method_of_the_admin_client() -> None:
+    async def body(admin: Admin) -> None:
+        described = (await admin.get("/openapi.json")).json["paths"]
+        marked = {
+            path
+            for path, methods in described.items()
+            for each in methods.values()
+            if each.get("x-internal")
+        }
+        pages = {path for path in described if path.startswith(f"{API}/")}
+        assert len(pages) > 10 and pages <= marked
+        rights = (await admin.get(f"{API}/rights?topic={PLAIN}")).json
+        assert not {each.name for each in INTERNAL} & set(rights)
+
+    run(body)
+    with AdminClient("http://nowhere") as client:
+        offered = [each.name for each in INTERNAL if hasattr(client, each.noun)]
+    assert not offered
 
 
 def test_topics_are_filtered_sorted_and_cut_into_windows() -> None:

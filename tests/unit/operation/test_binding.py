@@ -12,7 +12,7 @@ from magnetar.broker.administration.registry import FUNCTIONS
 from magnetar.operation.row import Operation, Place
 from magnetar.operation.table import all_operations
 
-CONTEXT = {"caller"}
+CONTEXT = {"caller", "transport"}
 SERVED = [each for each in all_operations() if each.need is not None]
 USES = Counter(id(FUNCTIONS[each.name]) for each in SERVED)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from magnetar.broker.administration.message_value import (
     show_value,
 )
 from magnetar.broker.administration.port import MessageOwners, TopicOwners
-from magnetar.broker.administration.registry import Document
+from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.topic import find_persistent
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.persistent import PersistentTopic
@@ -48,6 +48,8 @@ _LOOKED_AT_MAX: Final = 20_000
 _PAYLOAD_BYTES_MAX: Final = 64 << 20
 _SHOWN_BYTES_MAX: Final = 256 << 10
 """Larger values are not decoded: a page shows the beginning of them."""
+_MESSAGES: Final = 50
+_MESSAGES_MAX: Final = 200
 _WHAT: Final = "Browse messages"
 
 
@@ -121,23 +123,53 @@ class StoredMessages:
         return live
 
 
-def find_logs(owners: MessageOwners) -> OwnerPort[StoredMessages]:
+Logs: TypeAlias = OwnerPort[StoredMessages]
+
+
+@finds(Logs)
+def find_logs(owners: MessageOwners) -> Logs:
     return OwnerPort(owners.calls, StoredMessages, partial(StoredMessages, owners))
 
 
+@carries_out("console.messages")
 async def browse(
     owners: TopicOwners,
-    logs: OwnerPort[StoredMessages],
+    logs: Logs,
     topic: TopicName,
-    part: str,
-    start: Start,
-    *,
-    key: str,
-    count: int,
+    part: str | None,
+    start: str | None,
+    key: str | None,
+    count: int | None,
 ) -> Document:
     """Messages of one part of a topic in the order of its log, and where the next ones begin."""
-    name = await _find_part(owners, topic, part, key)
-    return await logs.at(name).browse(start, key, count)
+    wanted = min(_MESSAGES_MAX, count or _MESSAGES)
+    if wanted < 1:
+        raise BadRequest(f"count is from 1 to {_MESSAGES_MAX}")
+    begin = _parse_start(start or "")
+    name = await _find_part(owners, topic, part or "", key or "")
+    found = await logs.at(name).browse(begin, key or "", wanted)
+    return {**found, "parts": await list_parts(owners, topic)}
+
+
+def _parse_start(text: str) -> Start:
+    """`earliest`, nothing for the last messages, a position, or a time in milliseconds."""
+    if not text or text == "latest":
+        return Start()
+    if text == "earliest":
+        return Start(is_earliest=True)
+    if ":" in text:
+        return Start(position=parse_position(text))
+    if text.isascii() and text.isdigit() and len(text) <= 15:
+        return Start(time_ms=int(text))
+    raise BadRequest(f"from is earliest, latest, a position or a time in ms, not {text!r}")
+
+
+def parse_position(text: str) -> Position:
+    ledger, _, entry = text.partition(":")
+    numbers = (ledger, entry)
+    if not all(each.isascii() and each.isdigit() and len(each) <= 18 for each in numbers):
+        raise BadRequest(f"A position is a ledger and an entry, as 12:0, not {text!r}")
+    return Position(int(ledger), int(entry))
 
 
 async def _browse(
@@ -184,8 +216,9 @@ async def list_parts(owners: TopicOwners, topic: TopicName) -> Sequence[str]:
     return [topic.partition(index).full for index in range(partitioned.partitions)]
 
 
+@carries_out("console.publish")
 async def publish(
-    owners: TopicOwners, logs: OwnerPort[StoredMessages], topic: TopicName, message: Published
+    owners: TopicOwners, logs: Logs, topic: TopicName, message: Published
 ) -> Document:
     """One message, written with the topic's schema, if there is one."""
     name = await _route(owners, topic, message.key)

@@ -10,20 +10,32 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from magnetar import __version__
-from magnetar.broker.administration.port import ProcessOwners, ViewOwners
-from magnetar.broker.administration.registry import Document
+from magnetar.broker.administration.port import (
+    ListOwners,
+    ProcessOwners,
+    SessionOwners,
+    ViewOwners,
+    VisibilityOwners,
+)
+from magnetar.broker.administration.registry import Document, Live, carries_out, finds
 from magnetar.broker.administration.topic_table import (
+    Choice,
     Loaded,
+    Names,
     Row,
     load_loaded,
+    load_table,
     merge_loaded,
     sum_topics,
 )
-from magnetar.broker.administration.visibility import Visibility
+from magnetar.broker.administration.visibility import Visibility, find_visibility
 from magnetar.broker.bundle_ownership import BundleOwnership
 from magnetar.broker.connection import Connection, Connections
 from magnetar.broker.exposition import resident_bytes
 from magnetar.broker.other_broker import OtherBrokers
+from magnetar.broker.port import HasCluster
+from magnetar.model.caller import Caller
+from magnetar.model.permission import SUPER_USER, Target
 from magnetar.rules.client_kind import may_be_scalable
 from magnetar.runtime.configuration import Configuration, dynamic_names
 from magnetar.runtime.key import Use, format_value, load_keys
@@ -120,6 +132,57 @@ class BrokerViews:
         return {self._owners.broker_id: own, **asked}
 
 
+@finds(BrokerViews)
+def find_views(owners: ViewOwners) -> BrokerViews:
+    return BrokerViews(owners)
+
+
+@carries_out("console.overview")
+async def show_overview(
+    views: BrokerViews, seen_by: VisibilityOwners, owners: HasCluster, caller: Caller
+) -> Live:
+    async def load() -> Document:
+        seen = await find_visibility(seen_by, caller)
+        return await views.overview(seen, cluster=owners.cluster)
+
+    return Live(load)
+
+
+@carries_out("console.topics")
+async def show_topics(
+    views: BrokerViews,
+    owners: ListOwners,
+    seen_by: VisibilityOwners,
+    caller: Caller,
+    choice: Choice,
+) -> Live:
+    names = Names(owners)
+
+    async def load() -> Document:
+        seen = await find_visibility(seen_by, caller)
+        return (await load_table(await views.topics(seen), names, seen, choice))._asdict()
+
+    return Live(load)
+
+
+@carries_out("console.clients")
+async def list_clients(views: BrokerViews) -> Sequence[Document]:
+    return await views.clients()
+
+
+@carries_out("console.session")
+async def get_session(owners: SessionOwners, caller: Caller) -> Document:
+    return {
+        "role": caller.original_role or caller.role,
+        "isAnonymous": caller.is_anonymous,
+        "isSuper": await owners.authorization.may(caller, SUPER_USER, Target()),
+        "isAuthenticationEnabled": owners.authentication.is_enabled,
+        "version": __version__,
+        "cluster": owners.cluster,
+        "brokerId": owners.broker_id,
+    }
+
+
 def _describe_clients(connections: Connections) -> Iterator[dict[str, Any]]:
     """Every connection of the binary protocol, with what it has attached."""
     return map(_describe_client, connections)
@@ -144,7 +207,8 @@ def _describe_client(connection: Connection) -> dict[str, Any]:
     }
 
 
-def list_configuration(config: Configuration) -> Sequence[Document]:
+@carries_out("console.configuration")
+async def list_configuration(config: Configuration) -> Sequence[Document]:
     """The keys that act here, each with its value; a secret is not shown."""
     values: Mapping[str, str] = config.format_values()
     dynamic = frozenset(dynamic_names())

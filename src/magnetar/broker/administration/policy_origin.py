@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from magnetar.broker.administration.port import PolicyOwners
-from magnetar.broker.administration.registry import Document
+from magnetar.broker.administration.registry import Document, carries_out
 from magnetar.model.document import format_document
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import Policies, TopicPolicies
@@ -15,6 +15,7 @@ from magnetar.operation.policy_table import POLICIES
 from magnetar.rules.policy_field import find_slot, read_value
 
 
+@carries_out("console.policies")
 async def load_origins(owners: PolicyOwners, topic: TopicName) -> Sequence[Document]:
     """In the order of the table. Every level that sets a value is listed, the nearest first."""
     own = await owners.policies.get(topic) or TopicPolicies()
@@ -38,16 +39,19 @@ async def load_origins(owners: PolicyOwners, topic: TopicName) -> Sequence[Docum
     return found
 
 
-async def load_namespace_origins(owners: PolicyOwners, name: NamespaceName) -> Sequence[Document]:
+@carries_out("console.namespace_policies")
+async def load_namespace_origins(
+    owners: PolicyOwners, namespace: NamespaceName
+) -> Sequence[Document]:
     """What the namespace says, and else the broker; a topic's own value comes before both."""
-    namespace = await owners.resources.namespaces.require(name)
+    policies = await owners.resources.namespaces.require(namespace)
     broker = owners.policies.in_force.defaults.policies
     found = []
     for policy, at in policies_at(Level.NAMESPACE, POLICIES):
         if not policy.routed:
             continue
         levels: dict[str, Any] = {
-            "namespace": _read(policy, Level.NAMESPACE, namespace, owners.cluster),
+            "namespace": _read(policy, Level.NAMESPACE, policies, owners.cluster),
             "broker": _read(policy, Level.TOPIC, broker, owners.cluster),
         }
         levels = _drop_silent(levels)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from magnetar.broker.activity import Activity
+from magnetar.broker.authentication.authenticator import Authenticator
 from magnetar.broker.connection import Connections
 from magnetar.broker.handler.topic import TopicSource
 from magnetar.broker.port import (
@@ -148,3 +149,10 @@ class ProcessOwners(HasCatalog, HasClock, HasLedgers, HasScalable, HasStart, Has
 
 class ViewOwners(ProcessOwners, HasBrokerId, HasCalls, HasOwnership, Protocol):
     """Of what all brokers show."""
+
+
+class SessionOwners(HasAuthorization, HasBrokerId, HasCluster, Protocol):
+    """Of who asks, and of what answers."""
+
+    @property
+    def authentication(self) -> Authenticator: ...

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from magnetar.broker import log_search
-from magnetar.broker.administration.message_browser import list_parts
+from magnetar.broker.administration.message_browser import list_parts, parse_position
 from magnetar.broker.administration.port import PeerOwners, TopicOwners
-from magnetar.broker.administration.registry import Document
+from magnetar.broker.administration.registry import Document, carries_out, finds
 from magnetar.broker.administration.topic import find_topic
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.lag import count_lag
@@ -21,7 +21,7 @@ from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.subscription import Subscription
 from magnetar.errors import BadRequest, SubscriptionNotFound, TopicNotFound
 from magnetar.model.layout import Layout
-from magnetar.model.name import TopicName, parse_topic
+from magnetar.model.name import TopicDomain, TopicName, parse_topic
 from magnetar.model.position import Position
 from magnetar.model.segment import RING, Segment, SegmentId
 from magnetar.rules.layout import plan_scale
@@ -34,7 +34,29 @@ _COUNT_STEPS: Final = 8
 """Reads before the answer is an estimate."""
 
 
-async def preview_split(
+@carries_out("console.preview")
+async def preview_layout(
+    scalable: ScalableService,
+    clock: Clock,
+    topic: TopicName,
+    segment: int | None,
+    at: int | None,
+    left: int | None,
+    right: int | None,
+    count: int | None,
+) -> Document:
+    if topic.domain is not TopicDomain.TOPIC:
+        raise BadRequest("Only a scalable topic has a layout")
+    if segment is not None:
+        return await _preview_split(scalable, clock, topic, SegmentId(segment), at)
+    if left is not None and right is not None:
+        return await _preview_merge(scalable, clock, topic, SegmentId(left), SegmentId(right))
+    if count is not None:
+        return await _preview_scale(scalable, clock, topic, count)
+    raise BadRequest("segment, left and right, or count is needed")
+
+
+async def _preview_split(
     scalable: ScalableService, clock: Clock, topic: TopicName, segment: SegmentId, at: int | None
 ) -> Document:
     layout = (await scalable.records.require(topic)).layout
@@ -42,7 +64,7 @@ async def preview_split(
     return _describe(layout, layout.split(segment, now_ms=now_ms, at=at))
 
 
-async def preview_merge(
+async def _preview_merge(
     scalable: ScalableService, clock: Clock, topic: TopicName, left: SegmentId, right: SegmentId
 ) -> Document:
     layout = (await scalable.records.require(topic)).layout
@@ -50,7 +72,7 @@ async def preview_merge(
     return _describe(layout, layout.merge(left, right, now_ms=now_ms))
 
 
-async def preview_scale(
+async def _preview_scale(
     scalable: ScalableService, clock: Clock, topic: TopicName, count: int
 ) -> Document:
     before = after = (await scalable.records.require(topic)).layout
@@ -115,6 +137,12 @@ class CursorTarget(Struct, frozen=True):
     skip: int | None = None
 
 
+@finds(CursorTarget)
+def find_target(time: int | None, position: str | None, skip: int | None) -> CursorTarget:
+    place = None if not position else parse_position(position)
+    return CursorTarget(time_ms=time, position=place, skip=skip)
+
+
 class CursorMove(Struct, frozen=True, rename="camel"):
     """What moving a cursor would do, in messages."""
 
@@ -140,31 +168,38 @@ class CursorMoves:
         return await _preview(live, live.subscriptions[subscription], target)
 
 
-def find_moves(owners: PeerOwners) -> OwnerPort[CursorMoves]:
+Moves: TypeAlias = OwnerPort[CursorMoves]
+
+
+@finds(Moves)
+def find_moves(owners: PeerOwners) -> Moves:
     return OwnerPort(owners.calls, CursorMoves, partial(CursorMoves, owners))
 
 
+@carries_out("console.preview_cursor")
 async def preview_cursor(
     owners: TopicOwners,
-    moves: OwnerPort[CursorMoves],
+    moves: Moves,
     topic: TopicName,
-    subscription: str,
+    subscription: str | None,
     target: CursorTarget,
 ) -> CursorMove:
     """How many messages are redelivered, and how many are skipped, if the cursor is moved: of the
     topic, or of each partition or segment that has it.
     """
 
+    name = subscription or ""
+
     async def ask(part: TopicName) -> CursorMove | None:
         try:
-            return await moves.at(part).preview(subscription, target)
+            return await moves.at(part).preview(name, target)
         except (SubscriptionNotFound, TopicNotFound):
             return None
 
     parts = map(parse_topic, await list_parts(owners, topic))
     found = [each for each in await together(map(ask, parts)) if each is not None]
     if not found:
-        raise _missing(subscription, topic)
+        raise _missing(name, topic)
     return CursorMove(
         again=sum(each.again for each in found),
         passed=sum(each.passed for each in found),

@@ -160,6 +160,23 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Live:
+    """Something to look at: as it is now, or followed, anew when the mark changes and at times."""
+
+    load: Callable[[], Awaitable[object]]
+    mark: Callable[[], object] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How a request came here."""
+
+    is_tls: bool
+    has_relay: bool
+    """Whether calls about what other brokers own are carried there; else the caller is sent."""
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Done, and there is something to know about it."""
 

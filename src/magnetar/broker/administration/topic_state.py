@@ -7,15 +7,20 @@ from typing import Any, Final
 
 from magnetar.broker.administration.lookup import web_url_of
 from magnetar.broker.administration.port import PeerOwners, TopicOwners
+from magnetar.broker.administration.registry import Live, Transport, carries_out, finds
 from magnetar.broker.administration.scalable import find_controller, get_metadata
 from magnetar.broker.administration.scalable_stats import explain, get_decisions, get_stats
 from magnetar.broker.administration.topic import check_exists, existing_parts
 from magnetar.broker.administration.topic_part import TopicParts, find_topic_parts
+from magnetar.broker.authorization import Authorization
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.ownership import Ownership
 from magnetar.broker.scalable.segment import together
 from magnetar.broker.scalable.service import ScalableService
+from magnetar.errors import Forbidden
+from magnetar.model.caller import Caller
 from magnetar.model.name import TopicDomain, TopicName
+from magnetar.model.permission import TOPIC_READ, Target
 from magnetar.runtime.clock import Clock
 
 _DECISIONS: Final = 40
@@ -57,12 +62,35 @@ class TopicViews:
         )
 
 
-async def find_owner_url(ownership: Ownership, topic: TopicName, *, tls: bool) -> str | None:
-    """Where the broker that serves the topic answers over HTTP, if it is another one."""
-    return web_url_of(await ownership.owner_of(topic), tls=tls)
+@finds(TopicViews)
+def find_views(owners: PeerOwners) -> TopicViews:
+    return TopicViews(owners)
 
 
-def mark_of(scalable: ScalableService, topic: TopicName) -> object:
+@carries_out("console.topic")
+async def show_topic(
+    views: TopicViews,
+    authorization: Authorization,
+    ownership: Ownership,
+    scalable: ScalableService,
+    transport: Transport,
+    caller: Caller,
+    topic: TopicName,
+) -> Live:
+    async def load() -> dict[str, Any]:
+        """Checked each time: who follows a topic may lose the permission meanwhile."""
+        if not await authorization.may(caller, TOPIC_READ, Target(topic=topic)):
+            raise Forbidden("The permission was taken away")
+        state = await views.load(topic)
+        if state["kind"] != "partitioned" and not transport.has_relay:
+            owner = await ownership.owner_of(topic)
+            state["ownerUrl"] = web_url_of(owner, tls=transport.is_tls)
+        return state
+
+    return Live(load, lambda: _mark_of(scalable, topic))
+
+
+def _mark_of(scalable: ScalableService, topic: TopicName) -> object:
     """Changes at once when the layout of a scalable topic does; costs next to nothing."""
     leading = scalable.controllers.find(topic)
     if leading is None:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from magnetar.broker.administration.port import ListOwners
+from magnetar.broker.administration.registry import finds
 from magnetar.broker.administration.visibility import Visibility, shown_name
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
 from magnetar.broker.lag import Lag, measure_lag
@@ -28,6 +29,8 @@ _TOPICS_A_TURN: Final = 100
 """How many are looked at before clients are served."""
 _NAMES_A_TURN: Final = 500
 _BUSIEST: Final = 5
+_ROWS: Final = 100
+_ROWS_MAX: Final = 500
 _SYSTEM: Final = f"://{SYSTEM_TENANT}/"
 
 
@@ -67,23 +70,34 @@ SORTS: Final = frozenset(Row.__struct_fields__) - {"isLoaded", "isLagExact"}
 class Choice(NamedTuple):
     """Which rows are asked for, and in what order."""
 
-    text: str = ""
+    text: str
     """A part of the name."""
-    namespace: str = ""
-    kind: str = ""
-    sort: str = "name"
-    descending: bool = False
-    offset: int = 0
-    limit: int = 100
-    include_system: bool = False
+    namespace: str
+    kind: str
+    sort: str
+    descending: bool
+    offset: int
+    limit: int
+    include_system: bool
 
 
-def check_choice(choice: Choice, *, limit_max: int) -> Choice:
-    if choice.sort not in SORTS:
-        raise BadRequest(f"sort is one of {', '.join(sorted(SORTS))}, not {choice.sort!r}")
-    if not 1 <= choice.limit <= limit_max or choice.offset < 0:
-        raise BadRequest(f"limit is from 1 to {limit_max}, and offset is not negative")
-    return choice
+@finds(Choice)
+def find_choice(
+    text: str | None,
+    namespace: str | None,
+    kind: str | None,
+    sort: str | None,
+    descending: bool,
+    offset: int | None,
+    limit: int | None,
+    system: bool,
+) -> Choice:
+    by, start, count = sort or "name", offset or 0, limit or _ROWS
+    if by not in SORTS:
+        raise BadRequest(f"sort is one of {', '.join(sorted(SORTS))}, not {by!r}")
+    if not 1 <= count <= _ROWS_MAX or start < 0:
+        raise BadRequest(f"limit is from 1 to {_ROWS_MAX}, and offset is not negative")
+    return Choice(text or "", namespace or "", kind or "", by, descending, start, count, system)
 
 
 class Names:

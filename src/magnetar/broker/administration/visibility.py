@@ -5,14 +5,21 @@ A call names one thing and is refused or not. A page shows what is left after al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from magnetar.broker.administration.port import VisibilityOwners
+from magnetar.broker.administration.registry import carries_out
 from magnetar.broker.authorization import Authorization
 from magnetar.errors import InvalidName
 from magnetar.model.caller import Caller
-from magnetar.model.name import NamespaceName, TopicDomain, TopicName, parse_topic
+from magnetar.model.name import (
+    NamespaceName,
+    TopicDomain,
+    TopicName,
+    parse_namespace,
+    parse_topic,
+)
 from magnetar.model.permission import (
     NAMESPACE_READ,
     SUPER_USER,
@@ -22,7 +29,7 @@ from magnetar.model.permission import (
     Target,
 )
 from magnetar.model.segment import scalable_name
-from magnetar.operation.row import Operation
+from magnetar.operation.table import all_operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,12 @@ class Visibility:
 def shown_name(topic: TopicName) -> TopicName:
     """The name that people have for a partition or a segment: that of its topic."""
     return scalable_name(topic) if topic.domain is TopicDomain.SEGMENT else topic.base
+
+
+@carries_out("console.tenants")
+async def get_tenants(owners: VisibilityOwners, caller: Caller) -> Mapping[str, Sequence[str]]:
+    found = await list_tenants(owners, caller)
+    return {tenant: [str(name) for name in names] for tenant, names in found.items()}
 
 
 async def list_tenants(
@@ -77,13 +90,22 @@ async def find_visibility(owners: VisibilityOwners, caller: Caller) -> Visibilit
     return Visibility(False, frozenset(whole), frozenset(single))
 
 
+@carries_out("console.rights")
 async def find_rights(
-    authorization: Authorization, caller: Caller, operations: Iterable[Operation], target: Target
+    authorization: Authorization,
+    caller: Caller,
+    tenant: str | None,
+    namespace: str | None,
+    topic: str | None,
 ) -> Sequence[str]:
-    """The names of the operations that the caller may call on what the target names.
-
-    What is about something that the target does not name is left out.
-    """
+    """The narrowest name counts; what is about something that it does not name is left out."""
+    target = Target()
+    if topic:
+        target = Target(topic=parse_topic(topic))
+    elif namespace:
+        target = Target(namespace=parse_namespace(namespace))
+    elif tenant:
+        target = Target(tenant=tenant)
     named = {Scope.OPEN, Scope.AUTHENTICATED, Scope.SUPER_USER}
     if target.tenant_name is not None:
         named.add(Scope.TENANT)
@@ -91,13 +113,15 @@ async def find_rights(
         named.add(Scope.NAMESPACE)
     if target.topic is not None:
         named |= {Scope.TOPIC, Scope.TOPIC_POLICY}
-    asked = [each for each in operations if each.need is not None and each.need.scope in named]
-    allowed = {
-        need
-        for need in {each.need for each in asked if each.need is not None}
-        if await authorization.may(caller, need, target)
+    asked = {
+        each.name: each.need
+        for each in all_operations()
+        if each.need is not None and each.need.scope in named and not each.is_internal
     }
-    return sorted(each.name for each in asked if each.need in allowed)
+    allowed = {
+        need for need in set(asked.values()) if await authorization.may(caller, need, target)
+    }
+    return sorted(name for name, need in asked.items() if need in allowed)
 
 
 async def _sees_any(owners: VisibilityOwners, caller: Caller, namespace: NamespaceName) -> bool:
