@@ -101,6 +101,7 @@ lint: setup
 	$(BIN)/python tools/generate_pb.py --check
 	$(BIN)/bandit -q -c pyproject.toml -r src
 	$(BIN)/python tools/audit.py
+	$(BIN)/python tools/generate_answer.py --check
 	$(BIN)/python tools/generate_operation.py --check
 	$(BIN)/python tools/generate_admin.py --check
 	$(BIN)/python tools/generate_reference.py --check

@@ -139,7 +139,9 @@ def write_method(operation: Operation) -> Iterator[str]:
 def spell_empty(result: Result | Answer) -> str:
     """What stands for an answer without content."""
     if isinstance(result, Answer):
-        return {Form.LIST: " or []", Form.BY_NAME: " or {}"}.get(result.form, "")
+        return {Form.LIST: " or []", Form.BY_NAME: " or {}", Form.BY_GROUP: " or {}"}.get(
+            result.form, ""
+        )
     return EMPTY.get(result, "")
 
 

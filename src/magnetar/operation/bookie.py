@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from magnetar.model.answer.broker import BookieNames
+from magnetar.model.answer.record import BookieAnswer
 from magnetar.model.permission import SUPER_USER
 from magnetar.operation.row import (
     REQUIRED,
     Answer,
+    Form,
     Kind,
-    Result,
     Table,
     Verb,
     body,
@@ -37,7 +38,7 @@ TABLE.add(
     "GET /racks-info",
     SUPER_USER,
     "The racks of all bookies, by group.",
-    result=Result.TABLE,
+    result=Answer(BookieAnswer, Form.BY_GROUP),
     cli=Verb("racks-placement", "show the racks of all bookies"),
 )
 _ONE.add(
@@ -45,7 +46,7 @@ _ONE.add(
     "GET",
     SUPER_USER,
     "The rack of a bookie.",
-    result=Result.DOCUMENT,
+    result=Answer(BookieAnswer),
     cli=Verb("get-bookie-rack", "show the rack of a bookie"),
 )
 _ONE.add(

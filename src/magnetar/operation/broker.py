@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from magnetar.model.answer.broker import LedgerFiles, LedgerRecords, LoadReport, MetricSums
+from magnetar.model.answer.broker import (
+    LedgerFiles,
+    LedgerRecords,
+    LoadReport,
+    MetricSums,
+    OwnedBundle,
+)
 from magnetar.model.permission import AUTHENTICATED, SUPER_USER
 from magnetar.operation.row import (
     TEXT_PLAIN,
@@ -46,7 +52,7 @@ TABLE.add(
     "GET /leaderBroker",
     SUPER_USER,
     "The broker that leads the cluster.",
-    result=Result.DOCUMENT,
+    result=Result.PROPERTIES,
     cli=Verb("leader-broker", "show the leader"),
 )
 TABLE.add(
@@ -56,7 +62,7 @@ TABLE.add(
     "The bundles a broker owns.",
     _CLUSTER,
     path("broker", "broker as host:port", "-u", "--url"),
-    result=Result.DOCUMENT,
+    result=Answer(OwnedBundle, Form.BY_NAME),
     cli=Verb("namespaces", "list the bundles a broker owns"),
 )
 # Who reads the files reads every topic.
@@ -153,7 +159,7 @@ TABLE.add(
     "GET /internal-configuration",
     SUPER_USER,
     "Where metadata is kept.",
-    result=Result.DOCUMENT,
+    result=Result.PROPERTIES,
     cli=Verb("get-internal-config", "show where the broker keeps its data"),
 )
 TABLE.add(

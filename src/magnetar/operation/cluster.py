@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.broker import FailureDomain
+from magnetar.model.answer.record import ClusterAnswer, IsolatedBrokerAnswer, IsolationPolicyAnswer
 from magnetar.model.permission import AUTHENTICATED, SUPER_USER
 from magnetar.operation.row import (
     REQUIRED,
+    Answer,
+    Form,
     Kind,
     Reader,
     Result,
@@ -50,7 +54,7 @@ ONE.add(
     "GET",
     SUPER_USER,
     "One cluster's addresses.",
-    result=Result.DOCUMENT,
+    result=Answer(ClusterAnswer),
     cli=Verb("get", "show a cluster"),
 )
 ONE.add(
@@ -100,7 +104,7 @@ _POLICIES.add(
     "GET",
     SUPER_USER,
     "The isolation policies of a cluster, by name.",
-    result=Result.TABLE,
+    result=Answer(IsolationPolicyAnswer, Form.BY_NAME),
     cli=Verb("list", "list the isolation policies of a cluster", group=_ISOLATION),
 )
 # Before the policy of a name, which would be taken for it.
@@ -109,7 +113,7 @@ _POLICIES.add(
     "GET /brokers",
     SUPER_USER,
     "The brokers of a cluster, and what isolation policies keep for each.",
-    result=Result.DOCUMENTS,
+    result=Answer(IsolatedBrokerAnswer, Form.LIST),
     cli=Verb("brokers", "list the brokers with their isolation policies", group=_ISOLATION),
 )
 _POLICIES.add(
@@ -118,7 +122,7 @@ _POLICIES.add(
     SUPER_USER,
     "What isolation policies keep for a broker.",
     path("broker", "broker as host:port", "--broker"),
-    result=Result.DOCUMENT,
+    result=Answer(IsolatedBrokerAnswer),
     cli=Verb("broker", "show the isolation policies of a broker", group=_ISOLATION),
 )
 _POLICY.add(
@@ -126,7 +130,7 @@ _POLICY.add(
     "GET",
     SUPER_USER,
     "One isolation policy of a cluster.",
-    result=Result.DOCUMENT,
+    result=Answer(IsolationPolicyAnswer),
     cli=Verb("get", "show an isolation policy", group=_ISOLATION),
 )
 _POLICY.add(
@@ -167,14 +171,14 @@ _DOMAINS.compose(
     "failure_domains",
     "All failure domains of a cluster, by name.",
     call="GET",
-    result=Result.TABLE,
+    result=Answer(FailureDomain, Form.BY_NAME),
     cli=Verb("list-failure-domains", "list the failure domains of a cluster"),
 )
 _DOMAIN.compose(
     "failure_domain",
     "One failure domain of a cluster.",
     call="GET",
-    result=Result.DOCUMENT,
+    result=Answer(FailureDomain),
     cli=Verb("get-failure-domain", "show a failure domain"),
 )
 _DOMAIN.compose(

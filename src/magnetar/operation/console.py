@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.broker import BrokersOverview
+from magnetar.model.answer.namespace import PolicyOrigin
+from magnetar.model.answer.topic import TopicTable
 from magnetar.model.name import TopicDomain
 from magnetar.model.permission import (
     AUTHENTICATED,
@@ -21,6 +24,8 @@ from magnetar.model.permission import (
 from magnetar.operation.row import (
     NAMESPACE,
     TOPIC,
+    Answer,
+    Form,
     Kind,
     Result,
     Table,
@@ -39,7 +44,7 @@ BROKER.compose(
     "overview",
     "The brokers at a glance: what topics carry, and what each process costs.",
     call="GET /overview",
-    result=Result.DOCUMENT,
+    result=Answer(BrokersOverview),
 )
 TABLE.compose(
     "table",
@@ -50,14 +55,14 @@ TABLE.compose(
     flag("descending"),
     query("limit", Kind.NUMBER),
     call="GET /topics",
-    result=Result.DOCUMENT,
+    result=Answer(TopicTable),
 )
 _TOPIC: Final = TABLE.below("/{domain}/{tenant}/{namespace}/{topic}", TOPIC)
 _TOPIC.compose(
     "policy_origins",
     "Every policy of a topic, with the level that its value comes from.",
     call="GET /policies",
-    result=Result.DOCUMENTS,
+    result=Answer(PolicyOrigin, Form.LIST),
 )
 _TOPIC.compose(
     "describe",
@@ -112,14 +117,14 @@ PAGES.add(
     NAMESPACE_ADMIN,
     "Every policy of the namespace, with where its value comes from.",
     NAMESPACE,
-    result=Result.DOCUMENTS,
+    result=Answer(PolicyOrigin, Form.LIST),
 )
 PAGES.add(
     "overview",
     "GET /overview",
     AUTHENTICATED,
     "The brokers at a glance.",
-    result=Result.DOCUMENT,
+    result=Answer(BrokersOverview),
 )
 PAGES.add(
     "topics",
@@ -134,7 +139,7 @@ PAGES.add(
     query("offset", Kind.NUMBER),
     query("limit", Kind.NUMBER),
     flag("system"),
-    result=Result.DOCUMENT,
+    result=Answer(TopicTable),
 )
 _PAGE: Final = PAGES.below("/{domain}/{tenant}/{namespace}/{topic}", TOPIC)
 _PAGE.add(
@@ -149,7 +154,7 @@ _PAGE.add(
     "GET /policies",
     TOPIC_POLICY,
     "Every policy of the topic, with where its value comes from.",
-    result=Result.DOCUMENTS,
+    result=Answer(PolicyOrigin, Form.LIST),
 )
 _PAGE.add(
     "messages",

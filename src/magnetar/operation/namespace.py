@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.namespace import TopicHashPositions
+from magnetar.model.answer.record import BundlesAnswer, NamespacePolicies
 from magnetar.model.permission import (
     NAMESPACE_ADMIN,
     NAMESPACE_CONSUME,
@@ -19,6 +21,7 @@ from magnetar.operation.row import (
     SUBSCRIPTION,
     TENANT,
     TEXT_PLAIN,
+    Answer,
     Kind,
     Place,
     Result,
@@ -88,7 +91,7 @@ TABLE.add(
     "GET",
     NAMESPACE_ADMIN,
     "All policies of a namespace.",
-    result=Result.DOCUMENT,
+    result=Answer(NamespacePolicies),
     cli=Verb("policies", "show every policy of a namespace"),
 )
 TABLE.add(
@@ -200,7 +203,7 @@ TABLE.add(
     "GET /bundles",
     NAMESPACE_READ,
     "The hash ranges of a namespace.",
-    result=Result.DOCUMENT,
+    result=Answer(BundlesAnswer),
     cli=Verb("bundles", "show the bundles"),
 )
 TABLE.add(
@@ -248,7 +251,7 @@ TABLE.add(
     "The hashes of the topics of a bundle, or of those that are named: where it can be cut.",
     path("bundle", "bundle, as 0x00000000_0x40000000", "-b", "--bundle"),
     query("topics", Kind.NAMES).asked("full names, with commas (all)", "-tl", "--topic-list"),
-    result=Result.DOCUMENT,
+    result=Answer(TopicHashPositions),
     cli=Verb("get-topic-positions", "show the hashes of the topics of a bundle"),
 )
 TABLE.add(

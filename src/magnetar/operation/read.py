@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from magnetar.model.answer.broker import ReadHold
+from magnetar.model.answer.record import ReachedAnswer, ReadPlanAnswer
 from magnetar.model.permission import AUTHENTICATED, NAMESPACE_CONSUME
 from magnetar.operation.row import NAMESPACE, Answer, Form, Kind, Result, Table, body, path
 
@@ -22,7 +23,7 @@ TABLE.add(
     "are answered, and without topics only whether there are any. It takes the right to\n"
     "consume each topic.",
     body("query", Kind.DOCUMENT),
-    result=Result.DOCUMENT,
+    result=Answer(ReadPlanAnswer),
     status=200,
 )
 TABLE.add(
@@ -32,7 +33,7 @@ TABLE.add(
     "How far parts may be read together within a number of messages or bytes, by exact counts.\n\n"
     "Each of the `parts` has a `name`, and `after` and `through` as positions.",
     body("query", Kind.DOCUMENT),
-    result=Result.DOCUMENTS,
+    result=Answer(ReachedAnswer, Form.LIST),
     status=200,
 )
 TABLE.add(

@@ -100,6 +100,7 @@ class Form(Enum):
     MAYBE = "{} | None"
     LIST = "Sequence[{}]"
     BY_NAME = "dict[str, {}]"
+    BY_GROUP = "dict[str, dict[str, {}]]"
 
 
 class Answer(NamedTuple):

@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from magnetar.model.answer.log import LogStats
+from magnetar.model.answer.record import AutoScaleAnswer
 from magnetar.model.answer.scalable import (
     MeasuredLoad,
     MigrationCheck,
     PastLayoutChange,
     ScalableExplanation,
+    ScalableMetadata,
+    ScalablePolicy,
     ScalableTopicStats,
     ScaleDecisionAnswer,
     SegmentAnswer,
@@ -101,7 +104,7 @@ NAMESPACE_TABLE.add(
     f"GET {_NAMESPACE_POLICY}",
     NAMESPACE_ADMIN,
     "What a namespace sets about topics that scale themselves; None when nothing.",
-    result=Result.MAYBE_DOCUMENT,
+    result=Answer(AutoScaleAnswer, Form.MAYBE),
     is_written=True,
 )
 NAMESPACE_TABLE.add(
@@ -143,7 +146,7 @@ TABLE.add(
     "GET",
     TOPIC_READ,
     "The stored record: layout, properties, policy, the change under way and the past ones.",
-    result=Result.DOCUMENT,
+    result=Answer(ScalableMetadata),
     cli=Verb("get-metadata", "show the stored record of a topic"),
 )
 
@@ -318,7 +321,7 @@ TABLE.add(
     "GET /policy",
     TOPIC_READ,
     "What is in force for the topic, and where each value of its scaling was set.",
-    result=Result.DOCUMENT,
+    result=Answer(ScalablePolicy),
     cli=Verb("get-policy", "show what is in force, and where it was set"),
 )
 TABLE.add(
@@ -326,7 +329,7 @@ TABLE.add(
     "GET /autoScalePolicy",
     TOPIC_POLICY,
     "What the topic sets about scaling itself; None when nothing.",
-    result=Result.MAYBE_DOCUMENT,
+    result=Answer(AutoScaleAnswer, Form.MAYBE),
     cli=Verb("get-auto-scale-policy", "show what the topic sets about scaling itself"),
 )
 TABLE.add(

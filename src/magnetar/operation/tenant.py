@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.model.answer.record import TenantAnswer
 from magnetar.model.permission import SUPER_USER, TENANT_ADMIN
-from magnetar.operation.row import FORCE, TENANT, Kind, Result, Table, Verb, body, local
+from magnetar.operation.row import FORCE, TENANT, Answer, Kind, Result, Table, Verb, body, local
 
 TABLE: Final = Table("tenants", "/admin/v2/tenants")
 ONE: Final = TABLE.below("/{tenant}", TENANT)
@@ -30,7 +31,7 @@ ONE.add(
     "GET",
     TENANT_ADMIN,
     "A tenant's admin roles and clusters.",
-    result=Result.DOCUMENT,
+    result=Answer(TenantAnswer),
     cli=Verb("get", "show a tenant"),
 )
 ONE.add(

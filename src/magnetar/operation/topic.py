@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from magnetar.model.answer.log import LogStats, PartitionedLogStats
+from magnetar.model.answer.log import LogStats, PartitionedLogStats, StoredTopic
+from magnetar.model.answer.record import PartitionedMetadata
 from magnetar.model.answer.topic import PartitionedTopicStats, TopicStats
 from magnetar.model.name import TopicDomain
 from magnetar.model.permission import NAMESPACE_ADMIN, NAMESPACE_READ, TOPIC_ADMIN, TOPIC_READ
@@ -178,7 +179,7 @@ TABLE.add(
     TOPIC_READ,
     "How many partitions a topic has; 0 for one without.",
     flag("may_create", "checkAllowAutoCreation"),
-    result=Result.DOCUMENT,
+    result=Answer(PartitionedMetadata),
     cli=Verb("get-partitioned-topic-metadata", "show how many partitions a topic has"),
 )
 TABLE.add(
@@ -262,7 +263,7 @@ TABLE.add(
     "GET /internal-info",
     TOPIC_READ,
     "What the metadata store keeps of a topic's log.",
-    result=Result.DOCUMENT,
+    result=Answer(StoredTopic),
     cli=Verb("info-internal", "show the stored description of a topic"),
 )
 

@@ -7,10 +7,14 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from magnetar.broker.administration import topic_table
 from magnetar.client.admin import AdminClient
+from magnetar.model.answer.broker import BrokersOverview
+from magnetar.model.answer.namespace import PolicyOrigin
+from magnetar.model.answer.topic import TopicTable
 from magnetar.model.schema import SchemaData, SchemaType
 from magnetar.operation.table import all_operations
 from magnetar.wire.batch import encode_batch
@@ -99,6 +103,21 @@ def test_what_the_pages_alone_ask_is_marked_and_no_method_of_the_admin_client() 
     with AdminClient("http://nowhere") as client:
         offered = [each.name for each in INTERNAL if hasattr(client, each.noun)]
     assert not offered
+
+
+def test_what_is_followed_has_the_keys_and_values_of_its_type() -> None:
+    async def body(admin: Admin) -> None:
+        await make_plain(admin, 1)
+        kinds = {
+            "overview": BrokersOverview,
+            "topics": TopicTable,
+            "persistent/public/default/plain/policies": list[PolicyOrigin],
+        }
+        for path, kind in kinds.items():
+            found = (await admin.get(f"{API}/{path}")).json
+            assert msgspec.convert(found, kind) == found
+
+    run(body)
 
 
 def test_topics_are_filtered_sorted_and_cut_into_windows() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from magnetar.admin.bind import make_routes
 from magnetar.admin.route import Found, Route, Router
-from magnetar.operation.row import Answer, Form, Operation
+from magnetar.operation.row import Answer, Form, Operation, Result
 from magnetar.operation.table import all_operations
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "admin"
@@ -23,7 +23,26 @@ RECORDED = ("rest.txt", "rest-busy.txt", "rest-metadata-store.txt")
 EXCHANGE = re.compile(r"> (?:\[[^]]*\] )?(?P<method>[A-Z]+) (?P<path>[^?\s]+).*")
 ROUTES = list(make_routes(all_operations()))
 ANSWERED = [each for each in ROUTES if isinstance(each.row.result, Answer)]
-COLLECTIONS = {Form.LIST: (list, Sequence), Form.BY_NAME: (dict, Mapping)}
+COLLECTIONS = {
+    Form.LIST: (list, Sequence),
+    Form.BY_NAME: (dict, Mapping),
+    Form.BY_GROUP: (dict, Mapping),
+}
+DEPTHS = {Form.LIST: 1, Form.BY_NAME: 1, Form.BY_GROUP: 2}
+UNDESCRIBED = (
+    Result.DOCUMENT,
+    Result.MAYBE_DOCUMENT,
+    Result.DOCUMENTS,
+    Result.TABLE,
+    Result.ANY,
+)
+WITHOUT_DESCRIPTION = {
+    "brokers.topic_stats": "by namespace, bundle and domain, each with names of their own",
+    "namespaces.bookie_affinity": "kept and answered as it was sent",
+    "topics.describe": "made by the command for a screen, of the answers of others",
+    "scalable_topics.describe": "made by the command for a screen, of the answers of others",
+    "transactions.coordinator_stats": "of one coordinator or by number of all: two shapes",
+}
 
 
 def type_of(answer: Answer) -> Any:
@@ -36,17 +55,39 @@ def type_of(answer: Answer) -> Any:
             return list[answer.kind]  # type: ignore[name-defined]
         case Form.BY_NAME:
             return dict[str, answer.kind]  # type: ignore[name-defined]
+        case Form.BY_GROUP:
+            return dict[str, dict[str, answer.kind]]  # type: ignore[name-defined]
+
+
+def test_every_answer_is_described_but_a_few() -> None:
+    """Policies of topics and namespaces are described by their records; pages ask for theirs."""
+    found = {
+        each.name
+        for each in all_operations()
+        if each.result in UNDESCRIBED and "_policies." not in each.name and not each.is_internal
+    }
+    assert found == WITHOUT_DESCRIPTION.keys()
+
+
+def says_the_same(found: Any, kind: Any) -> bool:
+    """A record is a dict with the same keys to who asks for it: TypedDicts are made of records."""
+    if isinstance(found, type) and issubclass(found, msgspec.Struct):
+        keys = [each.encode_name for each in msgspec.structs.fields(found)]
+        return keys == [*kind.__annotations__]
+    return bool(found == kind)
 
 
 @pytest.mark.parametrize("route", ANSWERED, ids=lambda each: each.row.name)
 def test_a_function_answers_what_its_row_says(route: Route) -> None:
     answer, found = route.row.result, route.result
     assert isinstance(answer, Answer)
-    if answer.form in COLLECTIONS:
+    for _ in range(DEPTHS.get(answer.form, 0)):
         assert get_origin(found) in COLLECTIONS[answer.form]
-        assert get_args(found)[-1] is answer.kind
-    else:
+        found = get_args(found)[-1]
+    if answer.form is Form.MAYBE:
         assert found == type_of(answer)
+    elif found is not None:  # what is followed says at run time what it answers
+        assert says_the_same(found, answer.kind)
 
 
 def recorded(name: str) -> Iterator[tuple[Operation, Any]]:

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from magnetar import __version__
 from magnetar.broker.administration.bundle import boundaries_of
 from magnetar.broker.administration.port import BundleMoves, BundleOwners, HealthOwners, LoadOwners
-from magnetar.broker.administration.registry import Document, Note, carries_out
+from magnetar.broker.administration.registry import Note, carries_out
 from magnetar.broker.broker_directory import BROKERS, LEADER
 from magnetar.broker.bundle_mover import BundleMover
 from magnetar.broker.catalog import AnyTopic, TopicCatalog
@@ -25,7 +25,13 @@ from magnetar.broker.upkeep import Upkeep
 from magnetar.errors import NotFound, PreconditionFailed, RecordUnreadable, ServiceNotReady
 from magnetar.ledger.store import CopiesRecords, LedgerStore
 from magnetar.metadata.store import MetadataStore
-from magnetar.model.answer.broker import LedgerFiles, LedgerRecords, LoadReport, MetricSums
+from magnetar.model.answer.broker import (
+    LedgerFiles,
+    LedgerRecords,
+    LoadReport,
+    MetricSums,
+    OwnedBundle,
+)
 from magnetar.model.answer.topic import TopicStats
 from magnetar.model.bookie import LEDGERS
 from magnetar.model.document import decode_json
@@ -35,7 +41,11 @@ from magnetar.runtime.configuration import Configuration, dynamic_names
 from magnetar.runtime.key import Use, find_key
 from magnetar.runtime.spelling import canonical_name
 
-_OWNED: Final = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+_OWNED: Final[OwnedBundle] = {
+    "broker_assignment": "shared",
+    "is_controlled": False,
+    "is_active": True,
+}
 _SUMMED: Final = {
     "brk_in_rate": "pulsar_rate_in",
     "brk_in_tp_rate": "pulsar_throughput_in",
@@ -169,7 +179,7 @@ async def get_internal_configuration(config: Configuration) -> Mapping[str, str]
 
 # What is carried
 @carries_out("brokers.namespaces")
-async def get_owned(owners: BundleMoves, cluster: str, broker: str) -> Document:
+async def get_owned(owners: BundleMoves, cluster: str, broker: str) -> dict[str, OwnedBundle]:
     if owners.bundles is not None:
         return dict.fromkeys(await _list_owned(owners.owner, owners.bundles, broker), _OWNED)
     if broker != owners.broker_id:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Final, NewType, TypeAlias
 from urllib.parse import unquote_plus
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from magnetar.broker.administration.port import (
@@ -24,6 +23,7 @@ from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.scalable.control import Controls
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.errors import BadRequest, Conflict, PreconditionFailed, TopicNotFound
+from magnetar.model.answer.namespace import TopicHashPositions
 from magnetar.model.name import NamespaceName, TopicName, parse_stored_topic
 from magnetar.model.policy import BundlesData, LocalPolicies
 from magnetar.operation.row import DOMAINS
@@ -184,14 +184,6 @@ async def split_bundle(
     await owners.resources.namespaces.update_local(namespace, change)
 
 
-class TopicHashPositions(Struct):
-    """Where topics of a bundle lie, as Pulsar tells it."""
-
-    namespace: str
-    bundle: str
-    topicHashPositions: dict[str, int]
-
-
 @carries_out("namespaces.topic_hash_positions")
 async def find_hash_positions(
     namespace: NamespaceName, bundle: str, inside: Regular, topics: tuple[str, ...]
@@ -203,7 +195,7 @@ async def find_hash_positions(
         for each in inside
         if not named or {each.full, each.base.full} & named
     }
-    return TopicHashPositions(str(namespace), bundle, positions)
+    return {"namespace": str(namespace), "bundle": bundle, "topicHashPositions": positions}
 
 
 def _parse_positions(positions: Sequence[int | str]) -> tuple[int, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from magnetar.broker.administration.port import PolicyOwners
-from magnetar.broker.administration.registry import Document, carries_out
+from magnetar.broker.administration.registry import carries_out
+from magnetar.model.answer.namespace import PolicyOrigin
 from magnetar.model.document import format_document
 from magnetar.model.name import NamespaceName, TopicName
 from magnetar.model.policy import Policies, TopicPolicies
@@ -16,7 +17,7 @@ from magnetar.rules.policy_field import find_slot, read_value
 
 
 @carries_out("console.policies")
-async def load_origins(owners: PolicyOwners, topic: TopicName) -> Sequence[Document]:
+async def load_origins(owners: PolicyOwners, topic: TopicName) -> Sequence[PolicyOrigin]:
     """In the order of the table. Every level that sets a value is listed, the nearest first."""
     own = await owners.policies.get(topic) or TopicPolicies()
     of_all = await owners.policies.get(topic, is_global=True) or TopicPolicies()
@@ -42,7 +43,7 @@ async def load_origins(owners: PolicyOwners, topic: TopicName) -> Sequence[Docum
 @carries_out("console.namespace_policies")
 async def load_namespace_origins(
     owners: PolicyOwners, namespace: NamespaceName
-) -> Sequence[Document]:
+) -> Sequence[PolicyOrigin]:
     """What the namespace says, and else the broker; a topic's own value comes before both."""
     policies = await owners.resources.namespaces.require(namespace)
     broker = owners.policies.in_force.defaults.policies
@@ -59,7 +60,7 @@ async def load_namespace_origins(
     return found
 
 
-def _describe(policy: AnyPolicy, at: At, value: object, levels: dict[str, Any]) -> Document:
+def _describe(policy: AnyPolicy, at: At, value: object, levels: dict[str, Any]) -> PolicyOrigin:
     return {
         "name": at.name,
         "what": at.what,

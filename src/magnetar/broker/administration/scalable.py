@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NewType
+from typing import Final, NewType, cast
 
 from msgspec import structs
 
 from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.administration.port import TopicOwners
 from magnetar.broker.administration.record import Store, load_policies
-from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.administration.registry import carries_out, finds
 from magnetar.broker.administration.subscription import Age
 from magnetar.broker.policy import PolicyService
 from magnetar.broker.scalable.autoscale import plan_auto_scale
@@ -28,11 +28,18 @@ from magnetar.errors import (
     TopicMigrated,
     TopicNotFound,
 )
-from magnetar.model.answer.scalable import GroupAnswer, MigrationCheck, PastLayoutChange, ScaleValue
+from magnetar.model.answer.record import AutoScaleAnswer, TopicPoliciesAnswer
+from magnetar.model.answer.scalable import (
+    GroupAnswer,
+    MigrationCheck,
+    PastLayoutChange,
+    ScalableMetadata,
+    ScalablePolicy,
+    ScaleValue,
+)
 from magnetar.model.autoscale import (
     FIELDS,
     AutoScaleOverride,
-    Override,
     apply_override,
     check_auto_scale,
     format_override,
@@ -114,8 +121,8 @@ async def delete_topic(owners: TopicOwners, topic: TopicName, force: bool) -> No
 
 
 @carries_out("scalable_topics.metadata")
-async def get_metadata(record: ScalableTopicMetadata) -> Document:
-    return format_topic_record(record)
+async def get_metadata(record: ScalableTopicMetadata) -> ScalableMetadata:
+    return cast(ScalableMetadata, format_topic_record(record))
 
 
 @carries_out("scalable_topics.history")
@@ -138,10 +145,11 @@ async def set_properties(
 @carries_out("scalable_topics.policy")
 async def get_policy(
     scalable: ScalableService, policies: PolicyService, topic: TopicName
-) -> Document:
+) -> ScalablePolicy:
     """What is in force: for scaling, and for the messages of all segments."""
     scaling = await describe_auto_scale(scalable, topic)
-    return {"autoScale": scaling, "topic": await policies.get_applied(topic)}
+    applied = cast(TopicPoliciesAnswer, await policies.get_applied(topic))
+    return {"autoScale": scaling, "topic": applied}
 
 
 # The layout
@@ -249,8 +257,8 @@ async def describe_subscription(controller: Controller, name: str) -> GroupAnswe
 
 # How topics may scale themselves
 @carries_out("scalable_topics.namespace_auto_scale_policy")
-async def get_scaling_of_namespace(policies: Policies) -> Override | None:
-    return policies.scalableTopicAutoScalePolicy
+async def get_scaling_of_namespace(policies: Policies) -> AutoScaleAnswer | None:
+    return cast(AutoScaleAnswer | None, policies.scalableTopicAutoScalePolicy)
 
 
 @carries_out("scalable_topics.set_namespace_auto_scale_policy")
@@ -269,8 +277,8 @@ async def remove_scaling_of_namespace(store: Store) -> None:
 
 
 @carries_out("scalable_topics.auto_scale_policy")
-async def get_scaling_of_topic(record: ScalableTopicMetadata) -> Override | None:
-    return record.auto_scale_policy
+async def get_scaling_of_topic(record: ScalableTopicMetadata) -> AutoScaleAnswer | None:
+    return cast(AutoScaleAnswer | None, record.auto_scale_policy)
 
 
 @carries_out("scalable_topics.set_auto_scale_policy")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from msgspec.structs import replace
 
@@ -12,7 +12,7 @@ from magnetar.broker.administration.log_info import describe_log
 from magnetar.broker.administration.permission import forget_permissions
 from magnetar.broker.administration.port import LogOwners, PropertyOwners, TopicOwners, TopicTraces
 from magnetar.broker.administration.record import without
-from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.administration.registry import carries_out, finds
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.log_search import SeenEntry as SeenEntry
 from magnetar.broker.persistent import PersistentTopic
@@ -31,7 +31,7 @@ from magnetar.errors import (
     PreconditionFailed,
     TopicNotFound,
 )
-from magnetar.model.answer.log import JobStatus, LogStats, MessageIdAnswer
+from magnetar.model.answer.log import JobStatus, LogStats, MessageIdAnswer, StoredTopic
 from magnetar.model.answer.topic import TopicStats
 from magnetar.model.limit import merge_properties
 from magnetar.model.message_id import MessageId, describe_position
@@ -202,11 +202,11 @@ async def get_internal_stats(live: AnyTopic) -> LogStats:
 
 
 @carries_out("topics.internal_info")
-async def get_internal_info(owners: LogOwners, topic: TopicName) -> Document:
+async def get_internal_info(owners: LogOwners, topic: TopicName) -> StoredTopic:
     """What the store keeps; for a partitioned topic, of every partition."""
     metadata = await owners.resources.partitioned.get(topic)
     if metadata is None:
-        return await describe_log(owners, topic)
+        return cast(StoredTopic, await describe_log(owners, topic))
     partitions = {
         each.full: await describe_log(owners, each) for each in partitions_of(topic, metadata)
     }

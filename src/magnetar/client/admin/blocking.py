@@ -19,7 +19,7 @@ from magnetar.client.admin.operation import (
 )
 from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
 from magnetar.client.admin.service import AsyncAdmin
-from magnetar.client.admin.transport import Document, Documents, Grants, Ids, Names
+from magnetar.client.admin.transport import Document, Grants, Ids, Names
 from magnetar.client.admin.value import StoredEntry, Version, Versions
 from magnetar.client.authentication import Authentication
 from magnetar.client.message_id import MessageId
@@ -28,26 +28,51 @@ from magnetar.client.tls import Tls
 if TYPE_CHECKING:
     from magnetar.model.answer.broker import (
         BookieNames,
+        BrokersOverview,
+        FailureDomain,
         LedgerFiles,
         LedgerRecords,
         LoadReport,
         MetricSums,
+        OwnedBundle,
         ReadHold,
     )
-    from magnetar.model.answer.log import BacklogAnalysis, JobStatus, LogStats, PartitionedLogStats
+    from magnetar.model.answer.log import (
+        BacklogAnalysis,
+        JobStatus,
+        LogStats,
+        PartitionedLogStats,
+        StoredTopic,
+    )
+    from magnetar.model.answer.namespace import PolicyOrigin, TopicHashPositions
+    from magnetar.model.answer.record import (
+        AutoScaleAnswer,
+        BookieAnswer,
+        BundlesAnswer,
+        ClusterAnswer,
+        IsolatedBrokerAnswer,
+        IsolationPolicyAnswer,
+        NamespacePolicies,
+        PartitionedMetadata,
+        ReachedAnswer,
+        ReadPlanAnswer,
+        TenantAnswer,
+    )
     from magnetar.model.answer.scalable import (
         GroupAnswer,
         MeasuredLoad,
         MigrationCheck,
         PastLayoutChange,
         ScalableExplanation,
+        ScalableMetadata,
+        ScalablePolicy,
         ScalableTopicStats,
         ScaleDecisionAnswer,
         SegmentAnswer,
         SegmentTopicStats,
     )
     from magnetar.model.answer.schema import SchemaAnswer, SchemaCompatibility, SchemaMetadata
-    from magnetar.model.answer.topic import PartitionedTopicStats, TopicStats
+    from magnetar.model.answer.topic import PartitionedTopicStats, TopicStats, TopicTable
     from magnetar.model.answer.transaction import (
         BufferLog,
         BufferStats,
@@ -70,7 +95,7 @@ class ClusterAdmin:
         """Names of all clusters."""
         return run(self._inner.list())
 
-    def get(self, cluster: str) -> Document:
+    def get(self, cluster: str) -> ClusterAnswer:
         """One cluster's addresses."""
         return run(self._inner.get(cluster))
 
@@ -94,19 +119,19 @@ class ClusterAdmin:
         """Set the cluster's peers."""
         run(self._inner.set_peers(cluster, peers))
 
-    def isolation_policies(self, cluster: str) -> dict[str, Document]:
+    def isolation_policies(self, cluster: str) -> dict[str, IsolationPolicyAnswer]:
         """The isolation policies of a cluster, by name."""
         return run(self._inner.isolation_policies(cluster))
 
-    def isolated_brokers(self, cluster: str) -> Documents:
+    def isolated_brokers(self, cluster: str) -> Sequence[IsolatedBrokerAnswer]:
         """The brokers of a cluster, and what isolation policies keep for each."""
         return run(self._inner.isolated_brokers(cluster))
 
-    def isolated_broker(self, cluster: str, broker: str) -> Document:
+    def isolated_broker(self, cluster: str, broker: str) -> IsolatedBrokerAnswer:
         """What isolation policies keep for a broker."""
         return run(self._inner.isolated_broker(cluster, broker))
 
-    def isolation_policy(self, cluster: str, policy: str) -> Document:
+    def isolation_policy(self, cluster: str, policy: str) -> IsolationPolicyAnswer:
         """One isolation policy of a cluster."""
         return run(self._inner.isolation_policy(cluster, policy))
 
@@ -118,11 +143,11 @@ class ClusterAdmin:
         """Remove an isolation policy."""
         run(self._inner.delete_isolation_policy(cluster, policy))
 
-    def failure_domains(self, cluster: str) -> dict[str, Document]:
+    def failure_domains(self, cluster: str) -> dict[str, FailureDomain]:
         """All failure domains of a cluster, by name."""
         return run(self._inner.failure_domains(cluster))
 
-    def failure_domain(self, cluster: str, domain: str) -> Document:
+    def failure_domain(self, cluster: str, domain: str) -> FailureDomain:
         """One failure domain of a cluster."""
         return run(self._inner.failure_domain(cluster, domain))
 
@@ -145,11 +170,11 @@ class BookieAdmin:
         """All bookies of the cluster, also those that are away."""
         return run(self._inner.list())
 
-    def racks(self) -> dict[str, Document]:
+    def racks(self) -> dict[str, dict[str, BookieAnswer]]:
         """The racks of all bookies, by group."""
         return run(self._inner.racks())
 
-    def rack(self, bookie: str) -> Document:
+    def rack(self, bookie: str) -> BookieAnswer:
         """The rack of a bookie."""
         return run(self._inner.rack(bookie))
 
@@ -170,11 +195,11 @@ class BrokerAdmin:
         """Addresses of the brokers that serve."""
         return run(self._inner.list(cluster))
 
-    def leader(self) -> Document:
+    def leader(self) -> dict[str, str]:
         """The broker that leads the cluster."""
         return run(self._inner.leader())
 
-    def namespaces(self, cluster: str, broker: str) -> Document:
+    def namespaces(self, cluster: str, broker: str) -> dict[str, OwnedBundle]:
         """The bundles a broker owns."""
         return run(self._inner.namespaces(cluster, broker))
 
@@ -221,7 +246,7 @@ class BrokerAdmin:
         """Every configuration value in force."""
         return run(self._inner.runtime_configuration())
 
-    def internal_configuration(self) -> Document:
+    def internal_configuration(self) -> dict[str, str]:
         """Where metadata is kept."""
         return run(self._inner.internal_configuration())
 
@@ -245,7 +270,7 @@ class BrokerAdmin:
         """What the broker carries."""
         return run(self._inner.load_report())
 
-    def overview(self) -> Document:
+    def overview(self) -> BrokersOverview:
         """The brokers at a glance: what topics carry, and what each process costs."""
         return run(self._inner.overview())
 
@@ -274,7 +299,7 @@ class TenantAdmin:
         """Names of all tenants, sorted."""
         return run(self._inner.list())
 
-    def get(self, tenant: str) -> Document:
+    def get(self, tenant: str) -> TenantAnswer:
         """A tenant's admin roles and clusters."""
         return run(self._inner.get(tenant))
 
@@ -350,7 +375,7 @@ class NamespaceAdmin:
             )
         )
 
-    def get(self, namespace: str) -> Document:
+    def get(self, namespace: str) -> NamespacePolicies:
         """All policies of a namespace."""
         return run(self._inner.get(namespace))
 
@@ -393,7 +418,7 @@ class NamespaceAdmin:
         """Take a subscription away from a role."""
         run(self._inner.revoke_subscription(namespace, subscription, role))
 
-    def bundles(self, namespace: str) -> Document:
+    def bundles(self, namespace: str) -> BundlesAnswer:
         """The hash ranges of a namespace."""
         return run(self._inner.bundles(namespace))
 
@@ -419,7 +444,7 @@ class NamespaceAdmin:
 
     def topic_hash_positions(
         self, namespace: str, bundle: str, *, topics: Iterable[str] | None = None
-    ) -> Document:
+    ) -> TopicHashPositions:
         """The hashes of the topics of a bundle, or of those that are named: where it can be cut."""
         return run(self._inner.topic_hash_positions(namespace, bundle, topics=topics))
 
@@ -585,7 +610,7 @@ class TopicAdmin:
         """Add partitions up to a new number."""
         run(self._inner.update_partitioned(topic, partitions, local_only=local_only, force=force))
 
-    def partitioned_metadata(self, topic: str, *, may_create: bool = False) -> Document:
+    def partitioned_metadata(self, topic: str, *, may_create: bool = False) -> PartitionedMetadata:
         """How many partitions a topic has; 0 for one without."""
         return run(self._inner.partitioned_metadata(topic, may_create=may_create))
 
@@ -659,7 +684,7 @@ class TopicAdmin:
         """The logs behind all partitions."""
         return run(self._inner.partitioned_internal_stats(topic))
 
-    def internal_info(self, topic: str) -> Document:
+    def internal_info(self, topic: str) -> StoredTopic:
         """What the metadata store keeps of a topic's log."""
         return run(self._inner.internal_info(topic))
 
@@ -671,7 +696,7 @@ class TopicAdmin:
         sort: str | None = None,
         descending: bool = False,
         limit: int | None = None,
-    ) -> Document:
+    ) -> TopicTable:
         """Some of the topics as rows with numbers, in the order of one of them."""
         return run(
             self._inner.table(
@@ -679,7 +704,7 @@ class TopicAdmin:
             )
         )
 
-    def policy_origins(self, topic: str) -> Documents:
+    def policy_origins(self, topic: str) -> Sequence[PolicyOrigin]:
         """Every policy of a topic, with the level that its value comes from."""
         return run(self._inner.policy_origins(topic))
 
@@ -790,7 +815,7 @@ class ScalableTopicAdmin:
         """Make a scalable topic of some segments, with properties."""
         run(self._inner.create(topic, segments=segments, properties=properties))
 
-    def metadata(self, topic: str) -> Document:
+    def metadata(self, topic: str) -> ScalableMetadata:
         """The stored record: layout, properties, policy, the change under way and the past ones."""
         return run(self._inner.metadata(topic))
 
@@ -868,11 +893,11 @@ class ScalableTopicAdmin:
         """Replace the topic's properties: what is not named goes."""
         run(self._inner.set_properties(topic, properties))
 
-    def policy(self, topic: str) -> Document:
+    def policy(self, topic: str) -> ScalablePolicy:
         """What is in force for the topic, and where each value of its scaling was set."""
         return run(self._inner.policy(topic))
 
-    def auto_scale_policy(self, topic: str) -> Document | None:
+    def auto_scale_policy(self, topic: str) -> AutoScaleAnswer | None:
         """What the topic sets about scaling itself; None when nothing."""
         return run(self._inner.auto_scale_policy(topic))
 
@@ -1232,7 +1257,7 @@ class ReadAdmin:
     def __init__(self, inner: AsyncReadAdmin) -> None:
         self._inner = inner
 
-    def plan(self, query: Mapping[str, Any]) -> Document:
+    def plan(self, query: Mapping[str, Any]) -> ReadPlanAnswer:
         """What topics hold, part by part: segments or partitions, their ledgers, ends and lag.
 
         A query has `topics`, or a `namespace` with a `pattern` or `properties`, and may have
@@ -1242,7 +1267,7 @@ class ReadAdmin:
         """
         return run(self._inner.plan(query))
 
-    def cut(self, query: Mapping[str, Any]) -> Documents:
+    def cut(self, query: Mapping[str, Any]) -> Sequence[ReachedAnswer]:
         """How far parts may be read together within a number of messages or bytes, by exact counts.
 
         Each of the `parts` has a `name`, and `after` and `through` as positions.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.client.admin.transport import (
     Document,
-    Documents,
     Grants,
     Ids,
     Names,
@@ -34,26 +33,51 @@ from magnetar.client.message_id import LATEST_ID, MessageId
 if TYPE_CHECKING:
     from magnetar.model.answer.broker import (
         BookieNames,
+        BrokersOverview,
+        FailureDomain,
         LedgerFiles,
         LedgerRecords,
         LoadReport,
         MetricSums,
+        OwnedBundle,
         ReadHold,
     )
-    from magnetar.model.answer.log import BacklogAnalysis, JobStatus, LogStats, PartitionedLogStats
+    from magnetar.model.answer.log import (
+        BacklogAnalysis,
+        JobStatus,
+        LogStats,
+        PartitionedLogStats,
+        StoredTopic,
+    )
+    from magnetar.model.answer.namespace import PolicyOrigin, TopicHashPositions
+    from magnetar.model.answer.record import (
+        AutoScaleAnswer,
+        BookieAnswer,
+        BundlesAnswer,
+        ClusterAnswer,
+        IsolatedBrokerAnswer,
+        IsolationPolicyAnswer,
+        NamespacePolicies,
+        PartitionedMetadata,
+        ReachedAnswer,
+        ReadPlanAnswer,
+        TenantAnswer,
+    )
     from magnetar.model.answer.scalable import (
         GroupAnswer,
         MeasuredLoad,
         MigrationCheck,
         PastLayoutChange,
         ScalableExplanation,
+        ScalableMetadata,
+        ScalablePolicy,
         ScalableTopicStats,
         ScaleDecisionAnswer,
         SegmentAnswer,
         SegmentTopicStats,
     )
     from magnetar.model.answer.schema import SchemaAnswer, SchemaCompatibility, SchemaMetadata
-    from magnetar.model.answer.topic import PartitionedTopicStats, TopicStats
+    from magnetar.model.answer.topic import PartitionedTopicStats, TopicStats, TopicTable
     from magnetar.model.answer.transaction import (
         BufferLog,
         BufferStats,
@@ -77,9 +101,11 @@ class AsyncClusterAdmin:
         found: Names = await self._transport.get("admin/v2/clusters") or []
         return found
 
-    async def get(self, cluster: str) -> Document:
+    async def get(self, cluster: str) -> ClusterAnswer:
         """One cluster's addresses."""
-        found: Document = await self._transport.get(f"admin/v2/clusters/{format_path(cluster)}")
+        found: ClusterAnswer = await self._transport.get(
+            f"admin/v2/clusters/{format_path(cluster)}"
+        )
         return found
 
     async def create(self, cluster: str, data: Mapping[str, Any]) -> None:
@@ -107,9 +133,9 @@ class AsyncClusterAdmin:
             f"admin/v2/clusters/{format_path(cluster)}/peers", body=list(peers)
         )
 
-    async def isolation_policies(self, cluster: str) -> dict[str, Document]:
+    async def isolation_policies(self, cluster: str) -> dict[str, IsolationPolicyAnswer]:
         """The isolation policies of a cluster, by name."""
-        found: dict[str, Document] = (
+        found: dict[str, IsolationPolicyAnswer] = (
             await self._transport.get(
                 f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies"
             )
@@ -117,23 +143,26 @@ class AsyncClusterAdmin:
         )
         return found
 
-    async def isolated_brokers(self, cluster: str) -> Documents:
+    async def isolated_brokers(self, cluster: str) -> Sequence[IsolatedBrokerAnswer]:
         """The brokers of a cluster, and what isolation policies keep for each."""
-        found: Documents = await self._transport.get(
-            f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies/brokers"
+        found: Sequence[IsolatedBrokerAnswer] = (
+            await self._transport.get(
+                f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies/brokers"
+            )
+            or []
         )
         return found
 
-    async def isolated_broker(self, cluster: str, broker: str) -> Document:
+    async def isolated_broker(self, cluster: str, broker: str) -> IsolatedBrokerAnswer:
         """What isolation policies keep for a broker."""
-        found: Document = await self._transport.get(
+        found: IsolatedBrokerAnswer = await self._transport.get(
             f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies/brokers/{format_path(broker)}"
         )
         return found
 
-    async def isolation_policy(self, cluster: str, policy: str) -> Document:
+    async def isolation_policy(self, cluster: str, policy: str) -> IsolationPolicyAnswer:
         """One isolation policy of a cluster."""
-        found: Document = await self._transport.get(
+        found: IsolationPolicyAnswer = await self._transport.get(
             f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies/{format_path(policy)}"
         )
         return found
@@ -153,17 +182,17 @@ class AsyncClusterAdmin:
             f"admin/v2/clusters/{format_path(cluster)}/namespaceIsolationPolicies/{format_path(policy)}"
         )
 
-    async def failure_domains(self, cluster: str) -> dict[str, Document]:
+    async def failure_domains(self, cluster: str) -> dict[str, FailureDomain]:
         """All failure domains of a cluster, by name."""
-        found: dict[str, Document] = (
+        found: dict[str, FailureDomain] = (
             await self._transport.get(f"admin/v2/clusters/{format_path(cluster)}/failureDomains")
             or {}
         )
         return found
 
-    async def failure_domain(self, cluster: str, domain: str) -> Document:
+    async def failure_domain(self, cluster: str, domain: str) -> FailureDomain:
         """One failure domain of a cluster."""
-        found: Document = await self._transport.get(
+        found: FailureDomain = await self._transport.get(
             f"admin/v2/clusters/{format_path(cluster)}/failureDomains/{format_path(domain)}"
         )
         return found
@@ -195,15 +224,18 @@ class AsyncBrokerAdmin:
         )
         return found
 
-    async def leader(self) -> Document:
+    async def leader(self) -> dict[str, str]:
         """The broker that leads the cluster."""
-        found: Document = await self._transport.get("admin/v2/brokers/leaderBroker")
+        found: dict[str, str] = await self._transport.get("admin/v2/brokers/leaderBroker") or {}
         return found
 
-    async def namespaces(self, cluster: str, broker: str) -> Document:
+    async def namespaces(self, cluster: str, broker: str) -> dict[str, OwnedBundle]:
         """The bundles a broker owns."""
-        found: Document = await self._transport.get(
-            f"admin/v2/brokers/{format_path(cluster)}/{format_path(broker)}/ownedNamespaces"
+        found: dict[str, OwnedBundle] = (
+            await self._transport.get(
+                f"admin/v2/brokers/{format_path(cluster)}/{format_path(broker)}/ownedNamespaces"
+            )
+            or {}
         )
         return found
 
@@ -286,9 +318,11 @@ class AsyncBrokerAdmin:
         )
         return found
 
-    async def internal_configuration(self) -> Document:
+    async def internal_configuration(self) -> dict[str, str]:
         """Where metadata is kept."""
-        found: Document = await self._transport.get("admin/v2/brokers/internal-configuration")
+        found: dict[str, str] = (
+            await self._transport.get("admin/v2/brokers/internal-configuration") or {}
+        )
         return found
 
     async def check_backlog_quota(self) -> None:
@@ -319,9 +353,9 @@ class AsyncBrokerAdmin:
         found: LoadReport = await self._transport.get("admin/v2/broker-stats/load-report")
         return found
 
-    async def overview(self) -> Document:
+    async def overview(self) -> BrokersOverview:
         """The brokers at a glance: what topics carry, and what each process costs."""
-        found: Document = await self._transport.get("console/api/overview")
+        found: BrokersOverview = await self._transport.get("console/api/overview")
         return found
 
 
@@ -334,14 +368,16 @@ class AsyncBookieAdmin:
         found: BookieNames = await self._transport.get("admin/v2/bookies/all")
         return found
 
-    async def racks(self) -> dict[str, Document]:
+    async def racks(self) -> dict[str, dict[str, BookieAnswer]]:
         """The racks of all bookies, by group."""
-        found: dict[str, Document] = await self._transport.get("admin/v2/bookies/racks-info") or {}
+        found: dict[str, dict[str, BookieAnswer]] = (
+            await self._transport.get("admin/v2/bookies/racks-info") or {}
+        )
         return found
 
-    async def rack(self, bookie: str) -> Document:
+    async def rack(self, bookie: str) -> BookieAnswer:
         """The rack of a bookie."""
-        found: Document = await self._transport.get(
+        found: BookieAnswer = await self._transport.get(
             f"admin/v2/bookies/racks-info/{format_path(bookie)}"
         )
         return found
@@ -368,9 +404,9 @@ class TenantOperations:
         found: Names = await self._transport.get("admin/v2/tenants") or []
         return found
 
-    async def get(self, tenant: str) -> Document:
+    async def get(self, tenant: str) -> TenantAnswer:
         """A tenant's admin roles and clusters."""
-        found: Document = await self._transport.get(f"admin/v2/tenants/{format_path(tenant)}")
+        found: TenantAnswer = await self._transport.get(f"admin/v2/tenants/{format_path(tenant)}")
         return found
 
     async def delete(self, tenant: str, *, force: bool = False) -> None:
@@ -432,9 +468,9 @@ class NamespaceOperations:
         )
         return found
 
-    async def get(self, namespace: str) -> Document:
+    async def get(self, namespace: str) -> NamespacePolicies:
         """All policies of a namespace."""
-        found: Document = await self._transport.get(
+        found: NamespacePolicies = await self._transport.get(
             f"admin/v2/namespaces/{format_namespace(namespace)}"
         )
         return found
@@ -510,9 +546,9 @@ class NamespaceOperations:
             f"admin/v2/namespaces/{format_namespace(namespace)}/permissions/{format_path(subscription)}/{format_path(role)}"
         )
 
-    async def bundles(self, namespace: str) -> Document:
+    async def bundles(self, namespace: str) -> BundlesAnswer:
         """The hash ranges of a namespace."""
-        found: Document = await self._transport.get(
+        found: BundlesAnswer = await self._transport.get(
             f"admin/v2/namespaces/{format_namespace(namespace)}/bundles"
         )
         return found
@@ -544,9 +580,9 @@ class NamespaceOperations:
 
     async def topic_hash_positions(
         self, namespace: str, bundle: str, *, topics: Iterable[str] | None = None
-    ) -> Document:
+    ) -> TopicHashPositions:
         """The hashes of the topics of a bundle, or of those that are named: where it can be cut."""
-        found: Document = await self._transport.get(
+        found: TopicHashPositions = await self._transport.get(
             f"admin/v2/namespaces/{format_namespace(namespace)}/{format_path(bundle)}/topicHashPositions",
             query={"topics": list(topics or ())},
         )
@@ -697,9 +733,11 @@ class TopicOperations:
             query={"updateLocalTopicOnly": local_only, "force": force},
         )
 
-    async def partitioned_metadata(self, topic: str, *, may_create: bool = False) -> Document:
+    async def partitioned_metadata(
+        self, topic: str, *, may_create: bool = False
+    ) -> PartitionedMetadata:
         """How many partitions a topic has; 0 for one without."""
-        found: Document = await self._transport.get(
+        found: PartitionedMetadata = await self._transport.get(
             f"admin/v2/{format_topic(topic)}/partitions",
             query={"checkAllowAutoCreation": may_create},
         )
@@ -793,9 +831,11 @@ class TopicOperations:
         )
         return found
 
-    async def internal_info(self, topic: str) -> Document:
+    async def internal_info(self, topic: str) -> StoredTopic:
         """What the metadata store keeps of a topic's log."""
-        found: Document = await self._transport.get(f"admin/v2/{format_topic(topic)}/internal-info")
+        found: StoredTopic = await self._transport.get(
+            f"admin/v2/{format_topic(topic)}/internal-info"
+        )
         return found
 
     async def table(
@@ -806,9 +846,9 @@ class TopicOperations:
         sort: str | None = None,
         descending: bool = False,
         limit: int | None = None,
-    ) -> Document:
+    ) -> TopicTable:
         """Some of the topics as rows with numbers, in the order of one of them."""
-        found: Document = await self._transport.get(
+        found: TopicTable = await self._transport.get(
             "console/api/topics",
             query={
                 "text": text,
@@ -820,9 +860,11 @@ class TopicOperations:
         )
         return found
 
-    async def policy_origins(self, topic: str) -> Documents:
+    async def policy_origins(self, topic: str) -> Sequence[PolicyOrigin]:
         """Every policy of a topic, with the level that its value comes from."""
-        found: Documents = await self._transport.get(f"console/api/{format_topic(topic)}/policies")
+        found: Sequence[PolicyOrigin] = (
+            await self._transport.get(f"console/api/{format_topic(topic)}/policies") or []
+        )
         return found
 
     async def lookup(
@@ -1185,9 +1227,11 @@ class AsyncScalableTopicAdmin:
             query={"numInitialSegments": segments},
         )
 
-    async def metadata(self, topic: str) -> Document:
+    async def metadata(self, topic: str) -> ScalableMetadata:
         """The stored record: layout, properties, policy, the change under way and the past ones."""
-        found: Document = await self._transport.get(f"admin/v2/scalable/{format_bare(topic)}")
+        found: ScalableMetadata = await self._transport.get(
+            f"admin/v2/scalable/{format_bare(topic)}"
+        )
         return found
 
     async def stats(self, topic: str) -> ScalableTopicStats:
@@ -1311,16 +1355,16 @@ class AsyncScalableTopicAdmin:
             f"admin/v2/scalable/{format_bare(topic)}/properties", body=dict(properties)
         )
 
-    async def policy(self, topic: str) -> Document:
+    async def policy(self, topic: str) -> ScalablePolicy:
         """What is in force for the topic, and where each value of its scaling was set."""
-        found: Document = await self._transport.get(
+        found: ScalablePolicy = await self._transport.get(
             f"admin/v2/scalable/{format_bare(topic)}/policy"
         )
         return found
 
-    async def auto_scale_policy(self, topic: str) -> Document | None:
+    async def auto_scale_policy(self, topic: str) -> AutoScaleAnswer | None:
         """What the topic sets about scaling itself; None when nothing."""
-        found: Document | None = await self._transport.get(
+        found: AutoScaleAnswer | None = await self._transport.get(
             f"admin/v2/scalable/{format_bare(topic)}/autoScalePolicy"
         )
         return found
@@ -1566,7 +1610,7 @@ class AsyncReadAdmin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def plan(self, query: Mapping[str, Any]) -> Document:
+    async def plan(self, query: Mapping[str, Any]) -> ReadPlanAnswer:
         """What topics hold, part by part: segments or partitions, their ledgers, ends and lag.
 
         A query has `topics`, or a `namespace` with a `pattern` or `properties`, and may have
@@ -1574,15 +1618,17 @@ class AsyncReadAdmin:
         are answered, and without topics only whether there are any. It takes the right to
         consume each topic.
         """
-        found: Document = await self._transport.post("admin/v2/reads/plan", body=dict(query))
+        found: ReadPlanAnswer = await self._transport.post("admin/v2/reads/plan", body=dict(query))
         return found
 
-    async def cut(self, query: Mapping[str, Any]) -> Documents:
+    async def cut(self, query: Mapping[str, Any]) -> Sequence[ReachedAnswer]:
         """How far parts may be read together within a number of messages or bytes, by exact counts.
 
         Each of the `parts` has a `name`, and `after` and `through` as positions.
         """
-        found: Documents = await self._transport.post("admin/v2/reads/cut", body=dict(query))
+        found: Sequence[ReachedAnswer] = (
+            await self._transport.post("admin/v2/reads/cut", body=dict(query)) or []
+        )
         return found
 
     async def move_hold(self, hold: str, moves: Iterable[Mapping[str, Any]]) -> Names:

@@ -1,6 +1,8 @@
 """What brokers and bookies show of themselves."""
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
+
+from magnetar.model.answer.record import TopicRow
 
 
 class LoadReport(TypedDict):
@@ -56,3 +58,30 @@ class BookieNames(TypedDict):
 class ReadHold(TypedDict):
     topics: list[str]
     entries: int
+
+
+class OwnedBundle(TypedDict):
+    broker_assignment: str
+    is_controlled: bool
+    is_active: bool
+
+
+class FailureDomain(TypedDict):
+    """Of other brokers; there are none here."""
+
+    brokers: list[str]
+
+
+class BrokersOverview(TypedDict):
+    """Of the brokers themselves a super-user sees more."""
+
+    atMs: int
+    version: str
+    cluster: str
+    brokerId: str
+    startedMs: int
+    topics: TopicRow
+    busiest: list[TopicRow]
+    brokers: NotRequired[dict[str, dict[str, Any]]]
+    """What each shows of its process, and what its ledgers count by the names of the counters."""
+    silentBrokers: NotRequired[list[str]]

@@ -2,6 +2,8 @@
 
 from typing import NotRequired, TypedDict
 
+from magnetar.model.answer.record import PartitionedMetadata
+
 
 class MessageIdAnswer(TypedDict):
     ledgerId: int
@@ -84,12 +86,6 @@ class LogStats(TypedDict):
     properties: NotRequired[dict[str, str]]
 
 
-class PartitionedMetadata(TypedDict):
-    partitions: int
-    deleted: bool
-    properties: NotRequired[dict[str, str]]
-
-
 class PartitionedLogStats(TypedDict):
     metadata: PartitionedMetadata
     partitions: dict[str, LogStats]
@@ -121,3 +117,16 @@ class StoredLog(StoredRecord):
     cursors: NotRequired[dict[str, StoredCursor]]
     terminatedPosition: NotRequired[StoredPosition]
     properties: NotRequired[dict[str, str]]
+
+
+class StoredTopic(TypedDict):
+    """What is kept of the log of a topic, or of those of its partitions."""
+
+    version: int
+    creationDate: NotRequired[str]
+    modificationDate: NotRequired[str]
+    ledgers: NotRequired[list[StoredLedger]]
+    cursors: NotRequired[dict[str, StoredCursor]]
+    terminatedPosition: NotRequired[StoredPosition]
+    properties: NotRequired[dict[str, str]]
+    partitions: NotRequired[dict[str, StoredLog]]

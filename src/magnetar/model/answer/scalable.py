@@ -1,7 +1,8 @@
 """What a scalable topic does: as a whole, segment by segment, and why something waits."""
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
+from magnetar.model.answer.record import TopicPoliciesAnswer
 from magnetar.model.answer.topic import TopicStats
 
 
@@ -168,3 +169,63 @@ class MigrationCheck(TypedDict):
     v4Clients: list[LockedOutClient]
     segments: dict[str, str]
     subscriptions: dict[str, BacklogOutlook]
+
+
+class ScalablePolicy(TypedDict):
+    """What is in force."""
+
+    autoScale: dict[str, ScaleValue]
+    topic: TopicPoliciesAnswer
+
+
+class StoredRange(TypedDict):
+    start: int
+    end: int
+
+
+class StoredSegment(TypedDict):
+    """Not yet sealed where the time of it is -1."""
+
+    segmentId: int
+    hashRange: StoredRange
+    state: str
+    parentIds: list[int]
+    childIds: list[int]
+    createdAtEpoch: int
+    sealedAtEpoch: int
+    createdAtMs: int
+    sealedAtMs: int
+    entryBucketSplits: list[int]
+    sealed: bool
+    active: bool
+    root: bool
+    leaf: bool
+    legacy: bool
+    legacyTopicName: NotRequired[str]
+    magnetarMerges: NotRequired[int]
+
+
+class StoredOrigin(TypedDict):
+    """The regular topic that became scalable."""
+
+    topicName: str
+    partitions: int
+
+
+class StoredScaleHold(TypedDict):
+    segments: int
+    untilMs: int
+
+
+class ScalableMetadata(TypedDict):
+    """The record of a topic. What other brokers keep there stands beside."""
+
+    epoch: int
+    nextSegmentId: int
+    segments: dict[str, StoredSegment]
+    properties: dict[str, str]
+    autoScalePolicy: NotRequired[dict[str, Any]]
+    migratedFrom: NotRequired[StoredOrigin]
+    magnetarIntent: NotRequired[dict[str, Any]]
+    magnetarHistory: NotRequired[list[PastLayoutChange]]
+    magnetarScaleHold: NotRequired[StoredScaleHold]

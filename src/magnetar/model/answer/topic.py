@@ -2,7 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
-from magnetar.model.answer.log import PartitionedMetadata
+from magnetar.model.answer.record import PartitionedMetadata, TopicRow
 
 
 class PublisherStats(TypedDict):
@@ -178,3 +178,11 @@ class TopicStats(TopicNumbers):
 class PartitionedTopicStats(TopicNumbers):
     metadata: PartitionedMetadata
     partitions: dict[str, TopicStats]
+
+
+class TopicTable(TypedDict):
+    """Some of the topics that fit a choice, and how many fit."""
+
+    total: int
+    offset: int
+    rows: list[TopicRow]

@@ -73,7 +73,7 @@ def source_options(options: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def load_record(options: Mapping[str, Any]) -> dict[str, Any]:
+def load_record(options: Mapping[str, Any]) -> Mapping[str, Any]:
     name = scalable_name(parse_topic(options["topic"])).full
     with open_admin(options["admin_url"], access_of(options)) as admin:
         try:
