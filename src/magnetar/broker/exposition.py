@@ -9,20 +9,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from magnetar import __version__
+from magnetar.broker import port
 from magnetar.broker.catalog import AnyTopic
 from magnetar.broker.metric_meaning import MEANINGS
 from magnetar.broker.persistent import PersistentTopic
-from magnetar.broker.port import (
-    HasBrokerId,
-    HasCatalog,
-    HasCluster,
-    HasConfiguration,
-    HasLedgers,
-    HasScalable,
-    HasStart,
-    HasTransactions,
-    HasWatchdog,
-)
 from magnetar.broker.scalable.migration import Outcome
 from magnetar.broker.scalable.service import ScalableService
 from magnetar.broker.stats import topic_stats
@@ -116,15 +106,15 @@ _NOT_SUMMED: Final = frozenset(
 
 
 class MetricOwners(
-    HasBrokerId,
-    HasCatalog,
-    HasCluster,
-    HasConfiguration,
-    HasLedgers,
-    HasScalable,
-    HasStart,
-    HasTransactions,
-    HasWatchdog,
+    port.HasBrokerId,
+    port.HasCatalog,
+    port.HasCluster,
+    port.HasConfiguration,
+    port.HasLedgers,
+    port.HasScalable,
+    port.HasStart,
+    port.HasTransactions,
+    port.HasWatchdog,
     Protocol,
 ):
     """Port of what is measured of a broker."""

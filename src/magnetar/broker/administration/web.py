@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+from magnetar.broker import port
 from magnetar.broker.activity import Activity
 from magnetar.broker.administration.message_browser import find_logs
 from magnetar.broker.administration.overview import BrokerViews
@@ -23,28 +24,6 @@ from magnetar.broker.connection import Connections
 from magnetar.broker.exposition import render_metrics
 from magnetar.broker.handler.topic import TopicSource
 from magnetar.broker.ownership import Owner
-from magnetar.broker.port import (
-    HasAuthorization,
-    HasBrokerId,
-    HasBundles,
-    HasCalls,
-    HasCatalog,
-    HasClock,
-    HasCluster,
-    HasConfiguration,
-    HasLedgers,
-    HasLimits,
-    HasOwner,
-    HasOwnership,
-    HasPolicies,
-    HasResources,
-    HasScalable,
-    HasSchemas,
-    HasStart,
-    HasTransactions,
-    HasTree,
-    HasWatchdog,
-)
 from magnetar.broker.unread import UnreadBytes
 from magnetar.model.caller import Caller
 from magnetar.model.limit import Limits
@@ -54,7 +33,7 @@ _BODY_BYTES_MAX: Final = 8 << 20
 """More than any call of the interface needs."""
 
 
-class WebOwners(HasConfiguration, HasLimits, HasOwner, Protocol):
+class WebOwners(port.HasConfiguration, port.HasLimits, port.HasOwner, Protocol):
     """Port of what limits requests."""
 
     @property
@@ -65,23 +44,23 @@ class WebOwners(HasConfiguration, HasLimits, HasOwner, Protocol):
 
 class AdministrationOwners(
     WebOwners,
-    HasAuthorization,
-    HasBrokerId,
-    HasBundles,
-    HasCalls,
-    HasCatalog,
-    HasClock,
-    HasCluster,
-    HasLedgers,
-    HasOwnership,
-    HasPolicies,
-    HasResources,
-    HasScalable,
-    HasSchemas,
-    HasStart,
-    HasTransactions,
-    HasTree,
-    HasWatchdog,
+    port.HasAuthorization,
+    port.HasBrokerId,
+    port.HasBundles,
+    port.HasCalls,
+    port.HasCatalog,
+    port.HasClock,
+    port.HasCluster,
+    port.HasLedgers,
+    port.HasOwnership,
+    port.HasPolicies,
+    port.HasResources,
+    port.HasScalable,
+    port.HasSchemas,
+    port.HasStart,
+    port.HasTransactions,
+    port.HasTree,
+    port.HasWatchdog,
     TopicSource,
     Protocol,
 ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from magnetar.broker import port
 from magnetar.broker.client_limit import RequestLimit
 from magnetar.broker.connection import Handler
 from magnetar.broker.handler.authentication import on_auth_response
@@ -24,33 +25,21 @@ from magnetar.broker.handler.schema import SchemaCommands
 from magnetar.broker.handler.topic import TopicSource
 from magnetar.broker.handler.topiclist import TopicListCommands, on_watch_close
 from magnetar.broker.handler.transaction import TransactionCommands
-from magnetar.broker.port import (
-    HasAuthorization,
-    HasCatalog,
-    HasClock,
-    HasConfiguration,
-    HasLimits,
-    HasOwnership,
-    HasScalable,
-    HasSchemas,
-    HasTransactions,
-    HasTree,
-)
 from magnetar.broker.topiclist import TopicLists
 from magnetar.wire.command import BaseCommand
 
 
 class CommandOwners(
-    HasAuthorization,
-    HasCatalog,
-    HasClock,
-    HasConfiguration,
-    HasLimits,
-    HasOwnership,
-    HasScalable,
-    HasSchemas,
-    HasTransactions,
-    HasTree,
+    port.HasAuthorization,
+    port.HasCatalog,
+    port.HasClock,
+    port.HasConfiguration,
+    port.HasLimits,
+    port.HasOwnership,
+    port.HasScalable,
+    port.HasSchemas,
+    port.HasTransactions,
+    port.HasTree,
     TopicSource,
     Protocol,
 ):
