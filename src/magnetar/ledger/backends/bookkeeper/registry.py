@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,13 +14,14 @@ from magnetar.model.bookie import BOOKIES, BookieInfo
 from magnetar.model.document import decode_json
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
+from magnetar.runtime.reconciler import Reconciler
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.bookkeeper import decode_address
 
 _log = Logger(__name__)
 
 _READ_ONLY: Final = "readonly"
-_RETRY_S: Final = 1.0
+_RETRY_S_MAX: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,14 @@ class BookieRegistry:
         self._quarantine_s = quarantine_s
         self._quarantine: dict[str, float] = {}
         self._scope = TaskScope("bookies")
-        self._stale = asyncio.Event()
+        self._following = Reconciler(
+            self._scope,
+            "follow registrations",
+            self._follow,
+            clock=clock,
+            retried=BrokerError,
+            most_s=_RETRY_S_MAX,
+        )
         self._cancels = (
             store.watch(self._root, self._on_change),
             racks.watch(BOOKIES, self._on_change),
@@ -82,11 +89,12 @@ class BookieRegistry:
 
     async def open(self) -> None:
         self.known = await self._load()
-        self._scope.start(self._follow(), "follow registrations")
+        self._following.request()  # a change during the load may have been seen before its end
 
     async def close(self) -> None:
         for cancel in self._cancels:
             cancel()
+        self._following.close()
         await self._scope.close()
 
     def fail(self, bookie: str, reason: str) -> None:
@@ -127,27 +135,22 @@ class BookieRegistry:
         return found or decode_address(bookie, b"")
 
     def _on_change(self, change: Change) -> None:
-        self._stale.set()
+        self._following.request()
 
     def _on_session(self, event: SessionEvent) -> None:
         if event is SessionEvent.RECONNECTED:
-            self._stale.set()
+            self._following.request()
 
     async def _follow(self) -> None:
-        while True:
-            await self._stale.wait()
-            self._stale.clear()
-            try:
-                found = await self._load()
-            except BrokerError as error:
-                _log.warning("bookies are not known", reason=error.sentence)
-                self._stale.set()
-                await self._clock.sleep(_RETRY_S)
-                continue
-            for bookie in found.writable - self.known.writable:
-                self._quarantine.pop(bookie, None)  # it registered after it failed
-            self.known = found
-            self._tell()
+        try:
+            found = await self._load()
+        except BrokerError as error:
+            _log.warning("bookies are not known", reason=error.sentence)
+            raise
+        for bookie in found.writable - self.known.writable:
+            self._quarantine.pop(bookie, None)  # it registered after it failed
+        self.known = found
+        self._tell()
 
     def _tell(self) -> None:
         for listener in tuple(self.changed):
