@@ -32,11 +32,8 @@ CALLED: Mapping[str, str] = {
 }
 # What tests alone use, and why it stands in the source; the list only shrinks.
 FOR_TESTS: Mapping[str, str] = {
-    "encode_broker_block": "the other way round of decode_broker_block",
-    "measured_ms": "read from a file that other programs write",
     "merge_depths": "a replay as its tests see it",
     "run_slowly": "the plain rule that a property test holds the fast one to",
-    "strip_broker_block": "the other way round of prepending one",
     "untold_count": "what a watcher has not been sent, for a test that waits for it",
 }
 

@@ -9,7 +9,7 @@ from magnetar.broker.consumer import ConsumedTopic, Consumer
 from magnetar.broker.dispatch.backlog import Backlog
 from magnetar.broker.dispatch.driver import Driver
 from magnetar.broker.topic_host import TopicHost
-from magnetar.errors import ConsumerBusy
+from magnetar.errors import ConsumerBusy, NotAllowed
 from magnetar.model.subscription import SubscriptionType
 from magnetar.rules.dispatch.keyshared import KeyShared
 from magnetar.rules.dispatch.machine import DispatchLimits, Machine
@@ -47,6 +47,12 @@ class GroupTopic(ConsumedTopic, Protocol):
 
     @property
     def subscriptions(self) -> GroupSet: ...
+
+
+def check_subscription_limit(topic: GroupTopic, count: int) -> None:
+    limit = topic.policy.max_subscriptions
+    if limit and count >= limit:
+        raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
 
 
 class ConsumerGroup(ABC):

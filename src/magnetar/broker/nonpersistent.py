@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from magnetar.broker.consumer import Consumer
-from magnetar.broker.consumer_group import ConsumerGroup
+from magnetar.broker.consumer_group import ConsumerGroup, check_subscription_limit
 from magnetar.broker.dispatch.view import EntryView
 from magnetar.broker.limiter import make_limiter
 from magnetar.broker.producer import Producer
@@ -15,7 +15,6 @@ from magnetar.broker.topic import Topic
 from magnetar.broker.topic_host import TopicHost
 from magnetar.errors import (
     NotAcceptable,
-    NotAllowed,
     ResourceBusy,
     SubscriptionNotFound,
     TopicFenced,
@@ -92,11 +91,7 @@ class TransientSubscriptions(dict[str, TransientSubscription]):
     def open(self, name: str) -> TransientSubscription:
         """The one that a client attaches to."""
         if name not in self:
-            limit = self._topic.policy.max_subscriptions
-            if limit and len(self) >= limit:
-                raise NotAllowed(
-                    f"Exceed the maximum number of subscriptions of the topic: {self._topic.name}"
-                )
+            check_subscription_limit(self._topic, len(self))
             self[name] = TransientSubscription(self._topic, name)
         return self[name]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from magnetar.broker.consumer_group import check_subscription_limit
 from magnetar.broker.start import find_start
 from magnetar.broker.subscription import SubscribedTopic, Subscription
 from magnetar.broker.termination import Termination
 from magnetar.errors import (
     BrokerError,
     Conflict,
-    NotAllowed,
     ResourceBusy,
     SubscriptionNotFound,
     TopicFenced,
@@ -57,7 +57,7 @@ class SubscriptionSet(dict[str, Subscription]):
         topic, name = self._topic, request.subscription
         if name in self:
             return self[name]
-        self._check_limit()
+        check_subscription_limit(self._topic, len(self))
         if request.durable and not topic.policy.auto_subscription_creation:
             raise SubscriptionNotFound(
                 f"Subscription {name} does not exist and may not be created by attaching"
@@ -94,13 +94,6 @@ class SubscriptionSet(dict[str, Subscription]):
         if self._topic.closed:
             raise TopicFenced(f"Topic {self._topic.name} is closing")
 
-    def _check_limit(self) -> None:
-        limit = self._topic.policy.max_subscriptions
-        if limit and len(self) >= limit:
-            raise NotAllowed(
-                f"Exceed the maximum number of subscriptions of the topic: {self._topic.name}"
-            )
-
     async def create(
         self,
         name: str,
@@ -116,7 +109,7 @@ class SubscriptionSet(dict[str, Subscription]):
         if name in self:
             raise Conflict("Subscription already exists for topic")
         if is_limited:
-            self._check_limit()
+            check_subscription_limit(self._topic, len(self))
         log = self._topic.log
         if position not in (EARLIEST, LATEST):
             position = max(position, log.sequence.first_position)

@@ -213,12 +213,6 @@ def verify_checksum(entry: bytes | memoryview) -> bool:
     return crc32c(memoryview(entry)[start + _BLOCK_HEAD_BYTES :]) == expected
 
 
-def encode_broker_block(*, timestamp_ms: int | None = None, index: int | None = None) -> bytes:
-    """The block a broker puts in front of an entry; `index` is that of the entry's last message."""
-    content = BrokerEntryMetadata(broker_timestamp=timestamp_ms, index=index).SerializeToString()
-    return b"".join((BROKER_MAGIC, _SIZE.pack(len(content)), content))
-
-
 def decode_broker_block(entry: bytes | memoryview) -> BrokerEntryMetadata | None:
     end = _broker_block_end(entry)
     if end == 0:
@@ -227,11 +221,6 @@ def decode_broker_block(entry: bytes | memoryview) -> BrokerEntryMetadata | None
         return BrokerEntryMetadata.FromString(bytes(entry[_BLOCK_HEAD_BYTES:end]))
     except DecodeError:
         raise ProtocolViolation("an undecodable broker block") from None
-
-
-def strip_broker_block(entry: bytes) -> bytes:
-    """The entry as its producer sent it."""
-    return entry[_broker_block_end(entry) :]
 
 
 def strip_checksum(entry: bytes) -> bytes:

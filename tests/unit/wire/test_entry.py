@@ -10,14 +10,13 @@ from magnetar.wire.entry import (
     decode_entry,
     decode_key,
     decode_metadata,
-    encode_broker_block,
     encode_entry,
     publish_time_of,
     sticky_key,
-    strip_broker_block,
     strip_checksum,
     verify_checksum,
 )
+from tests.unit.wire.broker_block import encode_broker_block
 
 METADATA = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
 ENTRY = bytes.fromhex("0e017ed8df46000000070a0170100018016869")
@@ -41,12 +40,10 @@ def test_an_entry_is_read_with_and_without_its_blocks(entry: bytes) -> None:
     assert strip_checksum(entry) == BARE
 
 
-def test_a_broker_block_is_read_and_stripped() -> None:
+def test_a_broker_block_is_read() -> None:
     expected = BrokerEntryMetadata(broker_timestamp=1000, index=41)
     assert decode_broker_block(BLOCK + ENTRY) == expected
     assert decode_broker_block(ENTRY) is None
-    assert strip_broker_block(BLOCK + ENTRY) == ENTRY
-    assert strip_broker_block(ENTRY) == ENTRY
     only_index = decode_broker_block(encode_broker_block(index=0))
     assert only_index is not None and not only_index.HasField("broker_timestamp")
 

@@ -103,10 +103,6 @@ class TopicLoad:
             first == end + 1 for (first, _), end in zip(ranges, ends, strict=False)
         )
 
-    @property
-    def measured_ms(self) -> int:
-        return int((~self._is_gap).sum()) * self.step_ms
-
     def carried(self, span: Range) -> Floats:
         """By rate and step; NaN without a measurement."""
         known = self._carried.get(span)
