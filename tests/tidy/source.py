@@ -63,7 +63,12 @@ class Source:
     @property
     def generated(self) -> bool:
         return self.inside.startswith(
-            ("wire/pb/", "client/admin/blocking.py", "client/admin/operation.py")
+            (
+                "wire/pb/",
+                "client/admin/blocking.py",
+                "client/admin/operation.py",
+                "model/answer/record.py",
+            )
         )
 
     @cache  # noqa: B019 - the sources live as long as the run

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pytest
 
+from tests.tidy.heritage import is_protocol, known_classes, lineage
 from tests.tidy.source import FUNCTIONS, ROOT, written_sources
 
 LINES_MAX = 500
@@ -31,6 +32,44 @@ METHODS: Beyond = {
     "metadata/backends/zookeeper_tree.py:ZookeeperTree": (30, CONTRACT),
     "rules/dispatch/shared.py:Shared": (34, "one method for each event, and key-shared's hooks"),
     "testing/ledger.py:FaultyLedgerStore": (30, CONTRACT),
+}
+
+_CONSUMER = "what its users call is the sum of what every consumer does and of its own"
+_STATE = "one state, and its classes are cut by what changes it: a method is called by its owner"
+_SERVER = "one that its tests start, stop, pause and ask"
+# With those that a class inherits from others of the package.
+INHERITED: Beyond = {
+    "broker/connection.py:Connection": (38, "a socket, and one method for each thing it is told"),
+    "broker/persistent.py:PersistentTopic": (29, "what a topic of either kind has, and its log"),
+    "broker/subscription.py:Subscription": (33, "what every group of consumers has, and a cursor"),
+    "client/checkpoint_consumer.py:CheckpointTopic": (31, "what one topic of a consumer is told"),
+    "client/consumer.py:AsyncConsumer": (48, _CONSUMER),
+    "client/consumer.py:AsyncQueueConsumer": (39, _CONSUMER),
+    "client/consumer.py:IndividualConsumer": (39, _CONSUMER),
+    "client/consumer.py:SubscriptionConsumer": (30, _CONSUMER),
+    "client/facade/consumer.py:Consumer": (32, _CONSUMER),
+    "client/facade/consumer.py:QueueConsumer": (28, _CONSUMER),
+    "client/facade/consumer.py:SyncIndividual": (28, _CONSUMER),
+    "client/producer.py:AsyncProducer": (28, "what its users call, and the loop that sends"),
+    "client/segment_consumer.py:SegmentConsumer": (29, "what one topic of a consumer is told"),
+    "client/stream.py:AsyncStreamConsumer": (32, _CONSUMER),
+    "client/stream.py:StreamTopic": (27, "what one topic of a consumer is told"),
+    "columns/entry_reader.py:AsyncEntryReader": (32, "a consumer of one segment, read by entries"),
+    "columns/resumable.py:AsyncResumableProducer": (42, "a producer, and what makes it repeatable"),
+    "ledger/backends/bookkeeper/import_store.py:BookkeeperImportStore": (27, CONTRACT),
+    "ledger/backends/file/store.py:FileLedgerStore": (30, CONTRACT),
+    "ledger/cursor.py:Cursor": (43, _STATE),
+    "metadata/backends/zookeeper.py:ZookeeperStore": (32, CONTRACT),
+    "metadata/backends/zookeeper_tree.py:ZookeeperTree": (30, CONTRACT),
+    "rules/dispatch/keyshared.py:KeyShared": (45, _STATE),
+    "rules/dispatch/shared.py:Shared": (40, _STATE),
+    "testing/apache.py:ApacheBroker": (28, _SERVER),
+    "testing/bookkeeper.py:Bookie": (34, _SERVER),
+    "testing/java.py:JavaServer": (26, _SERVER),
+    "testing/ledger.py:FaultyLedgerStore": (30, CONTRACT),
+    "testing/member.py:ClusterBroker": (26, _SERVER),
+    "testing/zookeeper.py:ZookeeperServer": (36, _SERVER),
+    "testing/zookeeper.py:_Member": (36, _SERVER),
 }
 
 SHOWN: Beyond = {
@@ -79,6 +118,13 @@ def methods_of(node: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDe
 
 def count_methods(node: ast.ClassDef) -> int:
     return len(methods_of(node))
+
+
+def count_inherited(name: str) -> int:
+    """One that overrides another is counted once."""
+    return len(
+        {method.name for each in lineage(name) for method in methods_of(known_classes()[each][1])}
+    )
 
 
 def count_shown(node: ast.ClassDef) -> int:
@@ -190,9 +236,23 @@ def test_classes_beyond_a_limit_are_the_listed_ones(
     count: Callable[[ast.ClassDef], int], most: int, listed: Beyond
 ) -> None:
     found = {name: number for name, node in classes() if (number := count(node)) > most}
+    assert_listed(found, listed)
+
+
+def assert_listed(found: Mapping[str, int], listed: Beyond) -> None:
     expected = {name: number for name, (number, _) in listed.items()}
     assert found == expected, {
         name: (found.get(name), expected.get(name))
         for name in sorted(found.keys() | expected.keys())
         if found.get(name) != expected.get(name)
     }
+
+
+def test_classes_with_many_methods_of_their_own_and_inherited_ones_are_the_listed_ones() -> None:
+    """What a class is cut into is still one class to who reads it. Ports have a test of theirs."""
+    found = {
+        f"{source.inside}:{node.name}": number
+        for name, (source, node) in known_classes().items()
+        if not is_protocol(name) and (number := count_inherited(name)) > METHODS_MAX
+    }
+    assert_listed(found, INHERITED)
