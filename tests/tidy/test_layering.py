@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
 import pytest
 
 import magnetar
 from tests.tidy.heritage import is_protocol, known_classes, lineage
-from tests.tidy.source import FUNCTIONS, PACKAGE, Import, Source, sources, written_sources
+from tests.tidy.source import FUNCTIONS, PACKAGE, ROOT, Import, Source, sources, written_sources
 
 BROKER_SEES = ("errors", "model", "rules", "wire", "runtime", "metadata", "ledger", "operation")
 EVERYTHING_BELOW = (*BROKER_SEES, "broker", "admin", "client", "columns", "cli", "spark")
@@ -56,6 +57,14 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "app": (*EVERYTHING_BELOW, "testing"),
     "testing": EVERYTHING_BELOW,
 }
+# How the guide says what a room sees, where it is not spelled.
+WORDS: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    (): ("nothing",),
+    BROKER_SEES: ("above", "all", "rows"),
+    ALLOWED["app"]: ("everything",),
+    ALLOWED["testing"]: ("app", "but", "everything"),
+}
+GUIDE = ROOT / "CONTRIBUTING.md"
 PURE = ("model", "rules", "wire", "operation")
 TIME_AND_CHANCE = ("datetime", "random", "sched", "secrets", "time", "uuid")
 TASKS = ("asyncio", "concurrent", "multiprocessing", "queue", "signal", "subprocess", "threading")
@@ -155,6 +164,18 @@ def show(source: Source, each: Import) -> str:
 
 def test_every_room_has_a_row_in_the_table() -> None:
     assert {source.room for source in sources()} <= set(ALLOWED)
+
+
+def test_the_table_that_people_read_is_the_one_that_is_held() -> None:
+    """What starts the package from its top is no room."""
+    rows = re.findall(r"^\| `(\w+)(?:/|\.py)` \| .* \| (.*) \|$", GUIDE.read_text(), re.MULTILINE)
+    read = {room: tuple(sorted(seen.split())) for room, seen in rows}
+    held = {
+        room: WORDS.get(seen, tuple(sorted(seen)))
+        for room, seen in ALLOWED.items()
+        if not room.startswith("__")
+    }
+    assert read == held
 
 
 def test_a_room_imports_only_what_the_table_allows() -> None:
