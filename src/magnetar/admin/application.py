@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from magnetar.admin.body import check_payload, decode_body
 from magnetar.admin.connection import HttpSlots
-from magnetar.admin.gate import check_access, find_elsewhere
+from magnetar.admin.gate import check_permission, find_elsewhere
 from magnetar.admin.origin import check_host, check_origin
 from magnetar.admin.relay import IS_RELAYED, Relay, Scope, forward, make_response
 from magnetar.admin.request import Call, check_parts, parse_query
@@ -178,7 +178,7 @@ class Application:
         row, body, limits = route.row, route.body, self._api.web.limits
         check_parts(limits, call.parts)
         assert row.need is not None, f"{row.name} has no permission"
-        await check_access(self._api, row.need, call)
+        await check_permission(self._api, row.need, call)
         if row.for_owner and self._api.owners.ownership.is_shared:
             elsewhere = await find_elsewhere(self._api, call)
             if elsewhere is not None:

@@ -17,16 +17,16 @@ from magnetar.model.permission import Need, Scope, Target
 from magnetar.model.segment import SegmentName, parse_descriptor
 
 
-async def check_access(api: Administration, need: Need, call: Call) -> None:
+async def check_permission(api: Administration, need: Need, call: Call) -> None:
     """Raise Unauthorized or Forbidden unless the caller may, TenantNotFound without its tenant."""
-    if not api.access.is_enabled:
+    if not api.authorization.is_enabled:
         return
     target = target_of(need, call)
     try:
-        await api.access.check(call.caller, need, target)
+        await api.authorization.check(call.caller, need, target)
     except (Forbidden, Unauthorized):
         if target.tenant_name is not None and need.scope is not Scope.SUPER_USER:
-            await api.access.require_tenant(target.tenant_name)
+            await api.authorization.require_tenant(target.tenant_name)
         raise
 
 

@@ -13,7 +13,7 @@ from magnetar.errors import BrokerError, InvalidConfiguration, TenantNotFound
 from magnetar.model.caller import Caller
 from magnetar.model.permission import Need, Scope, Target
 from magnetar.model.policy import Policies
-from magnetar.rules.permission import Grants, decide_access
+from magnetar.rules.permission import Grants, decide_permission
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
 
@@ -48,7 +48,7 @@ class Authorization:
     async def decide(self, caller: Caller, need: Need, target: Target) -> BrokerError | None:
         if not self.is_enabled:
             return None
-        return decide_access(caller, need, target, await self._grants(need, target))
+        return decide_permission(caller, need, target, await self._grants(need, target))
 
     async def require_tenant(self, tenant: str) -> None:
         """Raise TenantNotFound; official clients expect that first."""

@@ -36,7 +36,9 @@ class Grants:
     wildcards: bool = False
 
 
-def decide_access(caller: Caller, need: Need, target: Target, grants: Grants) -> BrokerError | None:
+def decide_permission(
+    caller: Caller, need: Need, target: Target, grants: Grants
+) -> BrokerError | None:
     """None, or why not. One who speaks for another needs what both need."""
     if need.scope in (Scope.OPEN, Scope.ATTACHED):
         return None

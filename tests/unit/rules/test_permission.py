@@ -26,7 +26,7 @@ from magnetar.model.permission import (
     Target,
 )
 from magnetar.model.policy import AuthPolicies
-from magnetar.rules.permission import Grants, decide_access, is_about, reaching_names
+from magnetar.rules.permission import Grants, decide_permission, is_about, reaching_names
 
 PRODUCE, CONSUME = AuthAction.PRODUCE, AuthAction.CONSUME
 X = "persistent://t/n/x"
@@ -42,7 +42,7 @@ ROLE = Caller("r")
 
 
 def may(grants: Grants, topic: str, need: Need = TOPIC_PRODUCE, caller: Caller = ROLE) -> bool:
-    return decide_access(caller, need, Target(topic=parse_topic(topic)), grants) is None
+    return decide_permission(caller, need, Target(topic=parse_topic(topic)), grants) is None
 
 
 @pytest.mark.parametrize("granted", [X, "topic://t/n/x"])
@@ -122,32 +122,32 @@ def test_produce_is_not_consume_and_either_lets_look() -> None:
 
 def test_a_grant_on_a_topic_says_nothing_about_its_namespace() -> None:
     grants = grants_on(X, "r", PRODUCE, CONSUME)
-    assert isinstance(decide_access(Caller("r"), NAMESPACE_READ, NAMESPACE, grants), Forbidden)
+    assert isinstance(decide_permission(Caller("r"), NAMESPACE_READ, NAMESPACE, grants), Forbidden)
 
 
 def test_no_grant_makes_an_administrator() -> None:
     everything = Grants(auth=AuthPolicies(namespace_auth={"r": tuple(AuthAction)}))
     for need in (TOPIC_ADMIN, TENANT_ADMIN, SUPER_USER):
-        assert isinstance(decide_access(Caller("r"), need, TOPIC, everything), Unauthorized)
+        assert isinstance(decide_permission(Caller("r"), need, TOPIC, everything), Unauthorized)
     for need in (NAMESPACE_ADMIN, TOPIC_POLICY):
-        assert isinstance(decide_access(Caller("r"), need, TOPIC, everything), Forbidden)
+        assert isinstance(decide_permission(Caller("r"), need, TOPIC, everything), Forbidden)
 
 
 def test_an_administrator_of_the_tenant_may_do_all_but_what_takes_a_super_user() -> None:
     grants = Grants(frozenset({"root"}), tenant_admins=("boss",))
     for need in (TOPIC_PRODUCE, TOPIC_ADMIN, NAMESPACE_ADMIN, TENANT_ADMIN, TOPIC_POLICY):
-        assert decide_access(Caller("boss"), need, TOPIC, grants) is None
-        assert decide_access(Caller("root"), need, TOPIC, grants) is None
-    assert decide_access(Caller("boss"), SUPER_USER, TOPIC, grants) is not None
-    assert decide_access(Caller("root"), SUPER_USER, TOPIC, grants) is None
-    assert decide_access(Caller("any"), SUPER_USER, TOPIC, Grants(frozenset("*"))) is None
+        assert decide_permission(Caller("boss"), need, TOPIC, grants) is None
+        assert decide_permission(Caller("root"), need, TOPIC, grants) is None
+    assert decide_permission(Caller("boss"), SUPER_USER, TOPIC, grants) is not None
+    assert decide_permission(Caller("root"), SUPER_USER, TOPIC, grants) is None
+    assert decide_permission(Caller("any"), SUPER_USER, TOPIC, Grants(frozenset("*"))) is None
 
 
 def test_who_has_no_role_gets_what_is_open_and_nothing_else() -> None:
     everybody = Grants(frozenset("*"))
-    assert decide_access(ANONYMOUS, OPEN, Target(), everybody) is None
+    assert decide_permission(ANONYMOUS, OPEN, Target(), everybody) is None
     for need in (AUTHENTICATED, SUPER_USER, TOPIC_READ):
-        assert decide_access(ANONYMOUS, need, TOPIC, everybody) is not None
+        assert decide_permission(ANONYMOUS, need, TOPIC, everybody) is not None
 
 
 def test_a_proxy_and_the_one_it_speaks_for_both_need_permission() -> None:
@@ -172,13 +172,13 @@ def test_subscriptions_may_be_kept_for_some_roles() -> None:
 
     def may_use(role: str, subscription: str | None) -> bool:
         target = Target(topic=parse_topic(X), subscription=subscription)
-        return decide_access(Caller(role), TOPIC_CONSUME, target, grants) is None
+        return decide_permission(Caller(role), TOPIC_CONSUME, target, grants) is None
 
     assert may_use("a", "mine") and may_use("boss", "mine")
     assert not may_use("b", "mine")
     assert may_use("b", "free") and may_use("b", "other") and may_use("b", None)
     of_namespace = Target(namespace=parse_namespace("t/n"), subscription="mine")
-    assert decide_access(Caller("b"), NAMESPACE_CONSUME, of_namespace, grants) is not None
+    assert decide_permission(Caller("b"), NAMESPACE_CONSUME, of_namespace, grants) is not None
 
 
 def test_a_namespace_may_demand_that_subscriptions_begin_with_the_role() -> None:
@@ -189,7 +189,7 @@ def test_a_namespace_may_demand_that_subscriptions_begin_with_the_role() -> None
 
     def refusal(subscription: str) -> object:
         target = Target(topic=parse_topic(X), subscription=subscription)
-        return decide_access(Caller("r"), TOPIC_CONSUME, target, grants)
+        return decide_permission(Caller("r"), TOPIC_CONSUME, target, grants)
 
     assert refusal("r-orders") is None
     assert isinstance(refusal("orders"), Unauthorized)
@@ -215,7 +215,7 @@ def test_a_star_in_a_granted_role_counts_only_where_it_is_switched_on(
 
 
 def test_a_refusal_says_who_what_and_what_is_missing() -> None:
-    refusal = decide_access(Caller("r"), TOPIC_CONSUME, TOPIC, Grants())
+    refusal = decide_permission(Caller("r"), TOPIC_CONSUME, TOPIC, Grants())
     assert refusal is not None
     assert refusal.sentence == (
         "The role 'r' may not do this to persistent://t/n/x: it takes consume permission on"

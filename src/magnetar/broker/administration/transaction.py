@@ -70,7 +70,7 @@ async def find_spanned(
     return Spanned(live)
 
 
-def _part_of(live: Spanned) -> Participant:
+def _participant_of(live: Spanned) -> Participant:
     assert isinstance(live.transactions, Participant), "it was found as such"
     return live.transactions
 
@@ -272,7 +272,7 @@ def _held(held: Held) -> PendingAckStats:
 # On topics
 @carries_out("transactions.buffer_stats")
 async def get_buffer_stats(live: Spanned, low_water_marks: bool) -> BufferStats:
-    buffer, part, sequence = live.buffer, _part_of(live), live.log.sequence
+    buffer, part, sequence = live.buffer, _participant_of(live), live.log.sequence
     pin = buffer.pin
     readable = sequence.last_position if pin is None else sequence.previous_position(pin)
     stats: BufferStats = {
@@ -293,7 +293,7 @@ async def get_buffer_stats(live: Spanned, low_water_marks: bool) -> BufferStats:
 @carries_out("transactions.buffer_internal_stats")
 async def get_buffer_internal_stats(live: Spanned, metadata: bool) -> BufferLog:
     name = participant_journal(live.name)
-    journal = _journal_stats(name, _part_of(live).journal, with_ledgers=metadata)
+    journal = _journal_stats(name, _participant_of(live).journal, with_ledgers=metadata)
     return {"snapshotType": "Single", "singleSnapshotSystemTopicInternalStats": journal}
 
 
@@ -311,7 +311,7 @@ async def get_pending_ack_stats(
     live: Spanned, subscription: str, low_water_marks: bool
 ) -> PendingAckSums:
     _subscription_of(live, subscription)
-    pending, part = live.buffer.pending_on(subscription), _part_of(live)
+    pending, part = live.buffer.pending_on(subscription), _participant_of(live)
     stats: PendingAckSums = {
         "state": "Ready" if live.buffer.is_used else "None",
         "ongoingTxnSize": len(pending.joined),
@@ -328,7 +328,7 @@ async def get_pending_ack_internal_stats(
     live: Spanned, subscription: str, metadata: bool
 ) -> PendingAckLog:
     _subscription_of(live, subscription)
-    name, journal = participant_journal(live.name), _part_of(live).journal
+    name, journal = participant_journal(live.name), _participant_of(live).journal
     if journal is None:
         raise ServiceNotReady(f"No transaction has acknowledged anything on {live.name} yet")
     return {"pendingAckLogStats": _journal_stats(name, journal, with_ledgers=metadata)}

@@ -137,7 +137,7 @@ class Administration:
 
     def __init__(self, owners: AdministrationOwners) -> None:
         self.owners = owners
-        self.access = owners.authorization
+        self.authorization = owners.authorization
         self.unread = owners.unread
         self.web = make_web_limit(owners)
         for offer in _OFFERS:

@@ -55,9 +55,9 @@ class CommandOwners(
 
 def make_handlers(owners: CommandOwners) -> Mapping[int, Handler]:
     """The handlers of a broker, each with the few parts of it that it needs."""
-    access, plane = CommandPermissions(owners.authorization), owners.scalable
+    permissions, plane = CommandPermissions(owners.authorization), owners.scalable
     producers = ProducerCommands(
-        access,
+        permissions,
         owners,
         owners.schemas,
         owners.clock,
@@ -66,7 +66,7 @@ def make_handlers(owners: CommandOwners) -> Mapping[int, Handler]:
         next_name=owners.next_producer_name,
     )
     consumers = ConsumerCommands(
-        access,
+        permissions,
         owners,
         owners.schemas,
         owners.clock,
@@ -76,7 +76,7 @@ def make_handlers(owners: CommandOwners) -> Mapping[int, Handler]:
         leave_group=leave_group,
     )
     lookups = LookupCommands(
-        access,
+        permissions,
         owners.lookup_limit,
         owners.ownership,
         owners.catalog,
@@ -84,11 +84,13 @@ def make_handlers(owners: CommandOwners) -> Mapping[int, Handler]:
         check_partitions=plane.guard.check_partitions,
     )
     topic_lists = TopicListCommands(
-        access, owners.catalog, owners.topic_lists, owners.store, owners.config
+        permissions, owners.catalog, owners.topic_lists, owners.store, owners.config
     )
-    schemas = SchemaCommands(access, owners.schemas, owners.catalog)
-    scalable = ScalableCommands(access, owners.config, plane)
-    transactions = TransactionCommands(access, owners.config, owners.limits, owners.transactions)
+    schemas = SchemaCommands(permissions, owners.schemas, owners.catalog)
+    scalable = ScalableCommands(permissions, owners.config, plane)
+    transactions = TransactionCommands(
+        permissions, owners.config, owners.limits, owners.transactions
+    )
     return {
         BaseCommand.PRODUCER: producers.on_producer,
         BaseCommand.CLOSE_PRODUCER: producers.on_close_producer,

@@ -54,7 +54,7 @@ from magnetar.wire.command import (
 
 @dataclass(frozen=True)
 class ConsumerCommands:
-    access: CommandPermissions
+    permissions: CommandPermissions
     topics: TopicSource
     schemas: SchemaRegistry
     clock: Clock
@@ -120,7 +120,7 @@ class ConsumerCommands:
         before the connection holds the consumer: from there on a revocation finds it.
         """
         subscription = request.subscription
-        await self.access.check(
+        await self.permissions.check(
             connection, BaseCommand.SUBSCRIBE, topic=name, subscription=subscription
         )
 
@@ -214,7 +214,7 @@ class ConsumerCommands:
             if consumer is not None and consumer.subscription is not None:
                 place = consumer.subscription
                 name, topic = place.name, place.topic.name
-                await self.access.check(
+                await self.permissions.check(
                     connection, BaseCommand.SUBSCRIBE, topic=topic, subscription=name
                 )
         if consumer is None or not isinstance(consumer.subscription, ConsumerGroup):

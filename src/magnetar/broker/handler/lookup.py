@@ -24,7 +24,7 @@ from magnetar.wire.command import (
 
 @dataclass(frozen=True)
 class LookupCommands:
-    access: CommandPermissions
+    permissions: CommandPermissions
     limit: RequestLimit
     ownership: Ownership
     catalog: TopicCatalog
@@ -39,7 +39,7 @@ class LookupCommands:
         name = parse_topic(request.topic)
         with self.limit.counted():
             if name.base != ASSIGN_TOPIC:  # where its owner is tells where a coordinator runs
-                await self.access.check(connection, BaseCommand.LOOKUP, topic=name)
+                await self.permissions.check(connection, BaseCommand.LOOKUP, topic=name)
             found = await self.ownership.locate(name, is_authoritative=request.authoritative)
             if found.broker.is_self:  # the owner knows which clients a migration sent away
                 await self.check_lookup(connection, name)
@@ -68,7 +68,9 @@ class LookupCommands:
         name = parse_topic(request.topic)
         with self.limit.counted():
             if name != ASSIGN_TOPIC:
-                await self.access.check(connection, BaseCommand.PARTITIONED_METADATA, topic=name)
+                await self.permissions.check(
+                    connection, BaseCommand.PARTITIONED_METADATA, topic=name
+                )
             await self.check_partitions(connection, name)
             partitions = await self.catalog.partitions_of(
                 name, may_create=request.metadata_auto_creation_enabled

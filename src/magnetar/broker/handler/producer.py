@@ -36,7 +36,7 @@ from magnetar.wire.stored import asks_last_stored
 
 @dataclass(frozen=True)
 class ProducerCommands:
-    access: CommandPermissions
+    permissions: CommandPermissions
     topics: TopicSource
     schemas: SchemaRegistry
     clock: Clock
@@ -108,11 +108,11 @@ class ProducerCommands:
         """Asked before anything is read or made for the caller, and again after the last wait, just
         before the connection holds the producer: from there on a revocation finds it.
         """
-        await self.access.check(connection, BaseCommand.PRODUCER, topic=name)
+        await self.permissions.check(connection, BaseCommand.PRODUCER, topic=name)
         subscription = request.initial_subscription_name
         if subscription:
             check_subscription_name(subscription)
-            await self.access.check(
+            await self.permissions.check(
                 connection, BaseCommand.SUBSCRIBE, topic=name, subscription=subscription
             )
 

@@ -65,7 +65,7 @@ def _code_of(refusal: BrokerError) -> str:
 
 @dataclass(frozen=True)
 class ScalableCommands:
-    access: CommandPermissions
+    permissions: CommandPermissions
     config: Configuration
     plane: ScalableService
 
@@ -114,7 +114,7 @@ class ScalableCommands:
         wants_creation: bool,
     ) -> None:
         try:
-            await self.access.check(connection, BaseCommand.SCALABLE_TOPIC_LOOKUP, topic=name)
+            await self.permissions.check(connection, BaseCommand.SCALABLE_TOPIC_LOOKUP, topic=name)
         except BrokerError as refusal:
             session.refuse(refusal)
         else:
@@ -163,7 +163,7 @@ class ScalableCommands:
         self, connection: Connection, name: TopicName, request: CommandScalableTopicSubscribe
     ) -> None:
         kind, subscription = BaseCommand.SCALABLE_TOPIC_SUBSCRIBE, request.subscription
-        await self.access.check(connection, kind, topic=name, subscription=subscription)
+        await self.permissions.check(connection, kind, topic=name, subscription=subscription)
 
     async def _find_coordinator(
         self, name: TopicName, subscription: str, kind: ConsumerKind
@@ -206,7 +206,7 @@ class ScalableCommands:
             self._check_enabled()
             filters = {each.key: each.value for each in request.property_filters}
             namespace = parse_namespace(request.namespace)
-            await self.access.check(
+            await self.permissions.check(
                 connection, BaseCommand.WATCH_SCALABLE_TOPICS, namespace=namespace
             )
             if connection.closed:

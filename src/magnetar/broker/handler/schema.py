@@ -54,7 +54,7 @@ async def check_consumer_schema(
 
 @dataclass(frozen=True)
 class SchemaCommands:
-    access: CommandPermissions
+    permissions: CommandPermissions
     schemas: SchemaRegistry
     catalog: TopicCatalog
 
@@ -63,7 +63,7 @@ class SchemaCommands:
 
     async def _get_schema(self, connection: Connection, request: CommandGetSchema) -> None:
         topic = parse_topic(request.topic)
-        await self.access.check(connection, BaseCommand.GET_SCHEMA, topic=topic)
+        await self.permissions.check(connection, BaseCommand.GET_SCHEMA, topic=topic)
         async with connection.answering():
             registry = self.schemas
             if request.HasField("schema_version"):
@@ -90,7 +90,7 @@ class SchemaCommands:
         self, connection: Connection, request: CommandGetOrCreateSchema
     ) -> None:
         name = parse_topic(request.topic)
-        await self.access.check(connection, BaseCommand.GET_OR_CREATE_SCHEMA, topic=name)
+        await self.permissions.check(connection, BaseCommand.GET_OR_CREATE_SCHEMA, topic=name)
         topic = self.catalog.topics.get(name.full)
         if topic is None:
             raise TopicNotFound(f"Topic {request.topic} not found")

@@ -35,7 +35,7 @@ _DOMAINS = {
 
 @dataclass(frozen=True)
 class TopicListCommands:
-    access: CommandPermissions
+    permissions: CommandPermissions
     catalog: TopicCatalog
     lists: TopicLists
     store: MetadataStore
@@ -62,7 +62,7 @@ class TopicListCommands:
         self, connection: Connection, request: CommandGetTopicsOfNamespace
     ) -> None:
         namespace = parse_namespace(request.namespace)
-        await self.access.check(
+        await self.permissions.check(
             connection, BaseCommand.GET_TOPICS_OF_NAMESPACE, namespace=namespace
         )
         async with connection.answering():
@@ -94,7 +94,7 @@ class TopicListCommands:
         if not self.config.enableBrokerSideSubscriptionPatternEvaluation:
             raise NotAllowed("Unable to create topic list watcher: the feature is disabled")
         namespace = parse_namespace(request.namespace)
-        await self.access.check(connection, BaseCommand.WATCH_TOPIC_LIST, namespace=namespace)
+        await self.permissions.check(connection, BaseCommand.WATCH_TOPIC_LIST, namespace=namespace)
         if connection.closed:
             return
         watched = self.lists.open(

@@ -27,7 +27,7 @@ from magnetar.wire.transaction_answer import encode_transaction_answer
 
 @dataclass(frozen=True)
 class TransactionCommands:
-    access: CommandPermissions
+    permissions: CommandPermissions
     config: Configuration
     limits: Limits
     transactions: TransactionService
@@ -78,7 +78,7 @@ class TransactionCommands:
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
         for each in request.partitions:  # which are kept as they are written
             topic = parse_stored_topic(each)
-            await self.access.check(connection, BaseCommand.PRODUCER, topic=topic)
+            await self.permissions.check(connection, BaseCommand.PRODUCER, topic=topic)
         coordinator, caller = self._reach(connection, id_.most), await self._caller(connection)
         await coordinator.join(id_, *caller, topics=tuple(request.partitions))
         _answer(connection, BaseCommand.ADD_PARTITION_TO_TXN_RESPONSE, request.request_id, id_)
@@ -89,7 +89,7 @@ class TransactionCommands:
         subscriptions = []
         for each in request.subscription:
             topic, name = parse_stored_topic(each.topic), each.subscription
-            await self.access.check(
+            await self.permissions.check(
                 connection, BaseCommand.SUBSCRIBE, topic=topic, subscription=name
             )
             subscriptions.append((each.topic, name))
@@ -112,7 +112,7 @@ class TransactionCommands:
         return _role_of(connection.caller), await self._is_super_user(connection)
 
     async def _is_super_user(self, connection: Connection) -> bool:
-        return await self.access.allows(connection, SUPER_USER)
+        return await self.permissions.allows(connection, SUPER_USER)
 
     # ------------------------------------------------------------------ outcomes from other brokers
 

@@ -253,8 +253,8 @@ class ScalableService:
         record = ScalableTopicMetadata(layout, dict(properties or {}))
         self._size.check(name, record)
         await self.records.create(name, record)
-        access = self.segments_of(name)
-        await together(access.create(segment.ref, ()) for segment in layout.segments)
+        create = self.segments_of(name).create
+        await together(create(segment.ref, ()) for segment in layout.segments)
         _log.info("scalable topic created", topic=name.full, segments=segments)
 
     async def _check_creation(self, name: TopicName) -> None:
