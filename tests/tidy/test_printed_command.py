@@ -14,7 +14,7 @@ from magnetar.cli.cluster import VERBS as CLUSTER_VERBS
 from magnetar.cli.command import Verb, build_parser
 from magnetar.cli.spark import SUBMIT
 from magnetar.cli.spark import VERBS as SPARK_VERBS
-from magnetar.cli.table import ADMIN_PARTS, COMMANDS
+from magnetar.cli.table import ADMIN_ARGUMENTS, COMMANDS
 from magnetar.cli.token import VERBS as TOKEN_VERBS
 from tests.tidy.source import PACKAGE, ROOT
 from tests.tidy.test_doc import PAGES, blocks
@@ -40,7 +40,7 @@ def check_magnetar(words: list[str]) -> None:
         place = next(number for number, word in enumerate(rest) if word in names)
         group = find(GROUPS, rest[place])
         verb = find(group.run(), rest[place + 1])
-        parser = build_parser("magnetar admin", verb, ADMIN_PARTS)
+        parser = build_parser("magnetar admin", verb, ADMIN_ARGUMENTS)
         parser.parse_args([*rest[:place], *rest[place + 2 :]])
         return
     if command.name in SUBCOMMANDS:

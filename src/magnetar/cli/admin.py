@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from magnetar.cli.command import Options, Part, Verb, build_parser, choose, format_rows, unknown
+from magnetar.cli.command import Argument, Options, Verb, build_parser, choose, format_rows, unknown
 from magnetar.cli.derive import derive_verbs
 from magnetar.cli.output import format_lines, format_result
 from magnetar.cli.screen import BOLD, follow, paint
-from magnetar.cli.table import ADMIN_PARTS
+from magnetar.cli.table import ADMIN_ARGUMENTS
 from magnetar.cli.value import parse_seconds
 from magnetar.operation.row import Table
 from magnetar.runtime import wall
 
-_WATCH: Final = Part(
+_WATCH: Final = Argument(
     "--watch",
     "show it again and again, every so many seconds (2), until Ctrl-C",
     parse_seconds,
@@ -46,7 +46,7 @@ def _load_verbs(group: str, places: list[str], written: str) -> Iterator[Verb]:
         if isinstance(found, Table):
             found = derive_verbs(found.rows, group, _load(f"cli.{written}", "OWN"))
         for verb in found:
-            yield verb._replace(parts=(*verb.parts, _WATCH)) if verb.only_looks else verb
+            yield verb._replace(arguments=(*verb.arguments, _WATCH)) if verb.only_looks else verb
 
 
 def _load(module: str, name: str) -> Any:
@@ -99,7 +99,7 @@ def load_verbs(name: str) -> Iterator[Verb]:
 
 def run(words: list[str]) -> int:
     leading, rest = _split_options(words)
-    common = format_rows((", ".join(part.names), part.help) for part in ADMIN_PARTS)
+    common = format_rows((", ".join(argument.names), argument.help) for argument in ADMIN_ARGUMENTS)
     group = choose(
         "magnetar admin",
         "group",
@@ -117,7 +117,7 @@ def run(words: list[str]) -> int:
 
 
 def _call(program: str, verb: Verb, words: list[str]) -> int:
-    options = build_parser(program, verb, ADMIN_PARTS).parse_args(close_watch(words))
+    options = build_parser(program, verb, ADMIN_ARGUMENTS).parse_args(close_watch(words))
     from magnetar import Admin
     from magnetar.cli.security import make_authentication, make_tls
 
@@ -176,7 +176,9 @@ def close_watch(words: list[str]) -> list[str]:
 
 def _split_options(words: list[str]) -> tuple[list[str], list[str]]:
     """Take the common options that stand before the next word."""
-    takes_value = {name: part.parse is not None for part in ADMIN_PARTS for name in part.names}
+    takes_value = {
+        name: argument.parse is not None for argument in ADMIN_ARGUMENTS for name in argument.names
+    }
     place = 0
     while place < len(words) and words[place].startswith("-"):
         name, separator, _ = words[place].partition("=")

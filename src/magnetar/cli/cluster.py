@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from magnetar.cli.command import Options, Part, Verb, call, choose, pairs, switch, word
+from magnetar.cli.command import Argument, Options, Verb, call, choose, pairs, switch, word
 from magnetar.cli.server import run_app
 
 _FIRST: Final = {
-    "zookeeper": Part("--zookeeper-port", "port of ZooKeeper (a free one)", int),
-    "bookie": Part("--bookie-port", "port of the first bookie; others count on", int),
-    "broker": Part("--port", "port of the first broker; others count on", int),
-    "web": Part("--web-port", "admin port of the first broker; others count on", int),
+    "zookeeper": Argument("--zookeeper-port", "port of ZooKeeper (a free one)", int),
+    "bookie": Argument("--bookie-port", "port of the first bookie; others count on", int),
+    "broker": Argument("--port", "port of the first broker; others count on", int),
+    "web": Argument("--web-port", "admin port of the first broker; others count on", int),
 }
 
 
@@ -25,7 +25,7 @@ _run: Final = partial(run_app, "cluster")
 
 
 def _up(options: Options) -> int:
-    first = {kind: getattr(options, part.target) for kind, part in _FIRST.items()}
+    first = {kind: getattr(options, argument.target) for kind, argument in _FIRST.items()}
     return _run(
         options.data.resolve(),
         brokers=options.brokers,
@@ -56,7 +56,7 @@ def _signal(name: str, number: signal.Signals, help: str) -> Verb:
     return Verb(name, help, (_NAME, _DATA), run)
 
 
-_DATA: Final = Part(
+_DATA: Final = Argument(
     "--data", "directory of the cluster (./cluster)", Path, Path("cluster"), variable="DIR"
 )
 _NAME: Final = word("name", "zookeeper, bookie-1, broker-2, …", "broker-2")
@@ -66,8 +66,8 @@ VERBS: Final = (
         "up",
         "start all on free ports, print where they serve, stop all on Ctrl-C",
         (
-            Part("--brokers", "how many brokers (3)", int, 3),
-            Part("--bookies", "how many bookies (3)", int, 3),
+            Argument("--brokers", "how many brokers (3)", int, 3),
+            Argument("--bookies", "how many bookies (3)", int, 3),
             _DATA,
             _JSON,
             *_FIRST.values(),

@@ -21,7 +21,7 @@ class UsageError(Exception):
         self.hint = hint
 
 
-class Part(NamedTuple):
+class Argument(NamedTuple):
     """An option, or a word that stands by its place if its name has no dash."""
 
     spelling: str
@@ -60,22 +60,24 @@ class Part(NamedTuple):
         return long.lstrip("-").replace("-", "_")
 
 
-def word(name: str, help: str, example: str) -> Part:
-    return Part(name, help, required=True, example=example)
+def word(name: str, help: str, example: str) -> Argument:
+    return Argument(name, help, required=True, example=example)
 
 
-def switch(names: str, help: str) -> Part:
-    return Part(names, help, None)
+def switch(names: str, help: str) -> Argument:
+    return Argument(names, help, None)
 
 
-def choice(names: str, help: str, *choices: str, default: str = "") -> Part:
+def choice(names: str, help: str, *choices: str, default: str = "") -> Argument:
     """The first unless another is the default or given."""
-    return Part(names, help, default=default or choices[0], choices=choices)
+    return Argument(names, help, default=default or choices[0], choices=choices)
 
 
-def pairs(names: str, help: str, parse: Callable[[str], Any] = str, of: str = "KEY=VALUE") -> Part:
+def pairs(
+    names: str, help: str, parse: Callable[[str], Any] = str, of: str = "KEY=VALUE"
+) -> Argument:
     """May be given again."""
-    return Part(names, help, parse, many=True, variable=of)
+    return Argument(names, help, parse, many=True, variable=of)
 
 
 NAMESPACE: Final = word("namespace", "tenant/namespace", "acme/shop")
@@ -89,7 +91,7 @@ class Verb(NamedTuple):
 
     name: str
     help: str
-    parts: tuple[Part, ...]
+    arguments: tuple[Argument, ...]
     run: Callable[..., Any]
     aliases: tuple[str, ...] = ()
     shows: bool = True
@@ -114,13 +116,17 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}", hint=f"Try: {self.prog} --help")
 
 
-def build_parser(program: str, verb: Verb, shared: Iterable[Part] = ()) -> argparse.ArgumentParser:
+def build_parser(
+    program: str, verb: Verb, shared: Iterable[Argument] = ()
+) -> argparse.ArgumentParser:
     """Parser of one command alone: the table is large and start-up must stay short.
 
     All stand in groups, to which argparse adds without measuring the terminal each time.
     """
-    parts = verb.parts
-    examples = [f"  {program} {words}".rstrip() for words in verb.examples or (_example(parts),)]
+    arguments = verb.arguments
+    examples = [
+        f"  {program} {words}".rstrip() for words in verb.examples or (_example(arguments),)
+    ]
     about = "\n".join((verb.help, "", f"example{'s' * (len(examples) > 1)}:", *examples))
     parser = _Parser(
         prog=program,
@@ -132,45 +138,48 @@ def build_parser(program: str, verb: Verb, shared: Iterable[Part] = ()) -> argpa
     words = parser.add_argument_group("positional arguments")
     options = parser.add_argument_group("options")
     options.add_argument(*_HELP, action="help", help="show this help message and exit")
-    for part in parts:
-        _add(options if part.is_option else words, part)
+    for argument in arguments:
+        _add(options if argument.is_option else words, argument)
     common = parser.add_argument_group("common options")
-    for part in shared:
-        _add(common, part)
+    for argument in shared:
+        _add(common, argument)
     return parser
 
 
-def _example(parts: Iterable[Part]) -> str:
+def _example(arguments: Iterable[Argument]) -> str:
     """A command with everything that it needs."""
     words = [
-        " ".join(filter(None, (part.names[-1] if part.is_option else "", part.example)))
-        for part in parts
-        if part.required or part.in_example
+        " ".join(filter(None, (argument.names[-1] if argument.is_option else "", argument.example)))
+        for argument in arguments
+        if argument.required or argument.in_example
     ]
     return " ".join(words)
 
 
-def _add(parser: argparse._ArgumentGroup, part: Part) -> None:
-    named: dict[str, Any] = {"dest": part.target} if part.is_option else {}
-    if part.stores is not None:
-        named |= {"dest": part.stores[0], "action": "store_const", "const": part.stores[1]}
-    elif part.parse is None:
+def _add(parser: argparse._ArgumentGroup, argument: Argument) -> None:
+    named: dict[str, Any] = {"dest": argument.target} if argument.is_option else {}
+    if argument.stores is not None:
+        named |= {"dest": argument.stores[0], "action": "store_const", "const": argument.stores[1]}
+    elif argument.parse is None:
         named["action"] = "store_true"
     else:
-        shown = None if part.choices else part.target.upper().replace("_", "-")
+        shown = None if argument.choices else argument.target.upper().replace("_", "-")
         named |= {
-            "type": part.parse,
-            "default": part.default,
-            "choices": part.choices or None,
-            "metavar": part.variable or shown,
+            "type": argument.parse,
+            "default": argument.default,
+            "choices": argument.choices or None,
+            "metavar": argument.variable or shown,
         }
-        if part.is_option:
-            named |= {"action": "append" if part.many else "store", "required": part.required}
-            if part.alone is not None:
-                named |= {"nargs": "?", "const": part.alone}
+        if argument.is_option:
+            named |= {
+                "action": "append" if argument.many else "store",
+                "required": argument.required,
+            }
+            if argument.alone is not None:
+                named |= {"nargs": "?", "const": argument.alone}
         else:
-            named["nargs"] = None if part.required else "?"
-    parser.add_argument(*part.names, help=part.help.replace("%", "%%"), **named)
+            named["nargs"] = None if argument.required else "?"
+    parser.add_argument(*argument.names, help=argument.help.replace("%", "%%"), **named)
 
 
 def choose(
@@ -201,7 +210,7 @@ def choose(
     raise unknown(program, kind, words[0], known)
 
 
-def call(program: str, verb: Verb, words: list[str], shared: Iterable[Part] = ()) -> int:
+def call(program: str, verb: Verb, words: list[str], shared: Iterable[Argument] = ()) -> int:
     """Run a verb with the words that follow it; what it returns is the exit code."""
     if verb.is_group:
         return verb.run(words) or 0

@@ -7,9 +7,9 @@ from typing import Final
 
 from magnetar.cli.admin import group_names, load_verbs
 from magnetar.cli.cluster import VERBS as CLUSTER_VERBS
-from magnetar.cli.command import Options, Part, Verb, unknown
+from magnetar.cli.command import Argument, Options, Verb, unknown
 from magnetar.cli.spark import SHARED, VERBS
-from magnetar.cli.table import ADMIN_PARTS, COMMANDS
+from magnetar.cli.table import ADMIN_ARGUMENTS, COMMANDS
 from magnetar.cli.token import VERBS as TOKEN_VERBS
 
 
@@ -26,8 +26,8 @@ def format_script(shell: str) -> str:
     return script.replace("@CASES@", "\n".join(cases))
 
 
-def _flags(parts: Iterable[Part]) -> list[str]:
-    return [name for part in parts for name in part.names if name.startswith("--")]
+def _flags(arguments: Iterable[Argument]) -> list[str]:
+    return [name for argument in arguments for name in argument.names if name.startswith("--")]
 
 
 def _cases() -> list[tuple[str, list[str]]]:
@@ -37,11 +37,11 @@ def _cases() -> list[tuple[str, list[str]]]:
         if command.name == "completion":
             cases.append((command.name, [*_SCRIPTS]))
         elif not command.is_group:
-            cases.append((command.name, [*_flags(command.parts), "--help"]))
+            cases.append((command.name, [*_flags(command.arguments), "--help"]))
     cases += complete_rows("cluster", CLUSTER_VERBS, [])
     cases += complete_rows("spark", VERBS, _flags(SHARED))
     cases += complete_rows("tokens", TOKEN_VERBS, [])
-    common = _flags(ADMIN_PARTS)
+    common = _flags(ADMIN_ARGUMENTS)
     cases.append(("admin", [*group_names(), *common, "--help"]))
     for name in group_names():
         cases += complete_rows(f"admin/{name}", tuple(load_verbs(name)), common)
@@ -55,7 +55,7 @@ def complete_rows(
     names = [row.name for row in rows]
     return [
         (path, [*names, "--help"]),
-        *((f"{path}/{row.name}", [*_flags(row.parts), *common, "--help"]) for row in rows),
+        *((f"{path}/{row.name}", [*_flags(row.arguments), *common, "--help"]) for row in rows),
     ]
 
 

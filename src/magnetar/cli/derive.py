@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from magnetar import AdminNotFound, ConfigurationError, MessageId
 from magnetar.cli import moment, value
-from magnetar.cli.command import Options, Part, Verb
+from magnetar.cli.command import Argument, Options, Verb
 from magnetar.cli.example import example_of
 from magnetar.cli.value import join, parse_list, parse_pair
 from magnetar.operation.row import (
@@ -60,7 +60,7 @@ class Own(NamedTuple):
     """All of it, where that is more than one call of the client."""
     build: Run | None = None
     """The body of the call, from options that are not arguments of the client's method."""
-    parts: tuple[Part, ...] = ()
+    arguments: tuple[Argument, ...] = ()
     """Options beside those of the row."""
     show: Callable[[Any], Any] | None = None
     """The result as a table shows it; JSON shows it as it is."""
@@ -77,11 +77,11 @@ def derive_verbs(
         for verb in operation.verbs:
             if (verb.group or operation.noun.replace("_", "-")) == group:
                 own = written.get(operation.name, _NOTHING)
-                parts = (derive_part(each) for each in operation.parameters if each.help)
+                arguments = (derive_argument(each) for each in operation.parameters if each.help)
                 yield Verb(
                     verb.name,
                     verb.help,
-                    (*parts, *own.parts),
+                    (*arguments, *own.arguments),
                     own.run or _caller(operation, own),
                     verb.aliases,
                     shows=operation.result is not Result.NOTHING and not verb.is_silent,
@@ -89,9 +89,9 @@ def derive_verbs(
                 )
 
 
-def derive_part(parameter: Parameter) -> Part:
+def derive_argument(parameter: Parameter) -> Argument:
     reader = parameter.reader
-    return Part(
+    return Argument(
         " ".join(parameter.flags) or parameter.name,
         parameter.help,
         _READERS[reader] if reader else _KINDS.get(parameter.kind, str),

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from magnetar.cli.command import NAMESPACE, TOPIC, Options, Part, UsageError, Verb, switch
-from magnetar.cli.derive import derive_part
+from magnetar.cli.command import NAMESPACE, TOPIC, Argument, Options, UsageError, Verb, switch
+from magnetar.cli.derive import derive_argument
 from magnetar.cli.example import example_of
 from magnetar.operation.policy import AnyPolicy, At, Level, Toggle, policies_at
 from magnetar.operation.policy_table import POLICIES, SUBSCRIPTION_RATE
@@ -17,21 +17,23 @@ from magnetar.operation.row import Reader
 
 _SENTENCES: Final = {"get": "show", "set": "set", "remove": "unset"}
 _APPLIED: Final = switch("-ap --applied", "what holds, be it set here, above or by default")
-_SUBSCRIPTION: Final = Part("-s --subscription", "of this subscription alone", default="")
+_SUBSCRIPTION: Final = Argument("-s --subscription", "of this subscription alone", default="")
 _GLOBAL: Final = switch("-g --global", "the setting for all clusters")
 _NOWHERE: Final = At()
 
 
-def policy_parts(policy: AnyPolicy, at: At = _NOWHERE) -> Iterator[Part]:
+def policy_arguments(policy: AnyPolicy, at: At = _NOWHERE) -> Iterator[Argument]:
     """The flags that a value is built from."""
     is_first = True
     for option in policy.options or ():
         for each in (option.on, option.off) if isinstance(option, Toggle) else (option,):
             parameter = each.parameter(at.name, at.what)
-            part = derive_part(parameter)
+            argument = derive_argument(parameter)
             # An example sets something: what must be set, or else what stands first.
             yield (
-                part._replace(example=example_of(parameter), in_example=True) if is_first else part
+                argument._replace(example=example_of(parameter), in_example=True)
+                if is_first
+                else argument
             )
             is_first = False
 
@@ -92,10 +94,10 @@ def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
     whose = (_SUBSCRIPTION,) if is_topic and policy is SUBSCRIPTION_RATE else ()
     scope = (*whose, _GLOBAL) if is_topic else ()
     keys = () if policy.key is None else (policy.key,)
-    key = tuple(derive_part(each) for each in keys)
-    parts: dict[str, tuple[Part, ...]] = {
+    key = tuple(derive_argument(each) for each in keys)
+    arguments: dict[str, tuple[Argument, ...]] = {
         "get": (*whose, _APPLIED, _GLOBAL) if is_topic else (),
-        "set": (*policy_parts(policy, at), *key, *scope),
+        "set": (*policy_arguments(policy, at), *key, *scope),
         "remove": (*key, *scope),
     }
 
@@ -114,7 +116,7 @@ def _verbs(policy: AnyPolicy, at: At, level: Level) -> Iterator[Verb]:
         return method(options.namespace, at.name, *value, **query)
 
     aliases = policy.aliases if at.name == policy.name else ()
-    for action, taken in parts.items():
+    for action, taken in arguments.items():
         if action != "remove" or at.remove:
             yield Verb(
                 f"{action}-{at.name}",

@@ -10,7 +10,7 @@ from magnetar.cli.derive import Own
 from magnetar.cli.lineage import format_lineage
 from magnetar.cli.migration import format_rehearsal, migrate
 from magnetar.cli.moment import format_time
-from magnetar.cli.policy import build_value, policy_parts
+from magnetar.cli.policy import build_value, policy_arguments
 from magnetar.cli.quantity import format_lag
 from magnetar.cli.value import join
 from magnetar.model.name import parse_topic
@@ -99,7 +99,7 @@ OWN: Final[Mapping[str, Own]] = {
     "scalable_topics.decisions": Own(show=_show_decisions),
     "scalable_topics.set_properties": Own(build=_properties),
     "scalable_topics.set_auto_scale_policy": Own(
-        build=lambda a, o: build_value(AUTO_SCALE, o), parts=tuple(policy_parts(AUTO_SCALE))
+        build=lambda a, o: build_value(AUTO_SCALE, o), arguments=tuple(policy_arguments(AUTO_SCALE))
     ),
     "scalable_topics.subscriptions": Own(show=_show_subscriptions),
     "scalable_topics.migrate": Own(migrate),

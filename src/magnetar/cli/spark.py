@@ -13,8 +13,8 @@ from typing import Final
 from magnetar import ConfigurationError
 from magnetar.cli.command import (
     TOPIC,
+    Argument,
     Options,
-    Part,
     Verb,
     build_parser,
     call,
@@ -81,21 +81,21 @@ def _run_holds(options: Options) -> int:
     return code
 
 
-def _job(name: str, help: str, *parts: Part) -> Verb:
-    return Verb(name, help, parts, partial(_start, name))
+def _job(name: str, help: str, *arguments: Argument) -> Verb:
+    return Verb(name, help, arguments, partial(_start, name))
 
 
 SUBMIT: Final = "submit"
 _MS: Final = parse_duration_ms
 SHARED: Final = (
-    Part("--master", "Spark to run on, such as spark://host:7077 (local[*])"),
+    Argument("--master", "Spark to run on, such as spark://host:7077 (local[*])"),
     pairs("--conf", "a setting of Spark; may be given again"),
     switch("-q --quiet", "do not print how far it has come"),
 )
-_OUTPUT: Final = Part(
+_OUTPUT: Final = Argument(
     "--output", "folder for the results", required=True, variable="DIR", example="results"
 )
-_NAMESPACES: Final = Part(
+_NAMESPACES: Final = Argument(
     "--namespace", "only topics of this namespace; may be given again (all)", many=True
 )
 _FORMATS: Final = ("parquet", "delta")
@@ -106,9 +106,9 @@ JOBS: Final = (
         "load-history",
         "sample the load of all segments and the changes of layouts into Parquet",
         _OUTPUT,
-        Part("--interval", "time between two looks (60s)", _MS, "60s"),
-        Part("--flush", "what is sampled in this time goes into one file (10m)", _MS, "10m"),
-        Part("--for", "stop after this time (never)", parse_duration_s, variable="TIME"),
+        Argument("--interval", "time between two looks (60s)", _MS, "60s"),
+        Argument("--flush", "what is sampled in this time goes into one file (10m)", _MS, "10m"),
+        Argument("--for", "stop after this time (never)", parse_duration_s, variable="TIME"),
         _NAMESPACES,
         *_CLUSTER,
     ),
@@ -123,7 +123,7 @@ JOBS: Final = (
             " (scale, mergeRatio and mergeWindowSeconds: 100 policies)",
             of="NAME=VALUE,…",
         ),
-        Part("--base", "JSON file with the policy in force (defaults)", variable="FILE"),
+        Argument("--base", "JSON file with the policy in force (defaults)", variable="FILE"),
         pairs(
             "--overload",
             "what a segment can carry, such as msgRateIn=10000; may be given again"
@@ -136,16 +136,18 @@ JOBS: Final = (
             " (10, 0.1, 1); may be given again",
             of="NAME=HOURS",
         ),
-        Part("--tick", "time between two looks (that between samples)", _MS),
-        Part("--flap", "a change undone sooner is a flap (1h)", _MS, "1h"),
+        Argument("--tick", "time between two looks (that between samples)", _MS),
+        Argument("--flap", "a change undone sooner is a flap (1h)", _MS, "1h"),
     ),
     _job(
         "migration-plan",
         "say which regular topics can become scalable, what is in the way, in which waves to go",
         _OUTPUT,
-        Part("--wave-topics", "topics of a wave at most (50)", int, 50),
-        Part("--wave-backlog", "entries that a wave leaves to read at most (10000000)", int, 10**7),
-        Part("--topic-seconds", "what migrating one topic takes (1)", float, 1.0),
+        Argument("--wave-topics", "topics of a wave at most (50)", int, 50),
+        Argument(
+            "--wave-backlog", "entries that a wave leaves to read at most (10000000)", int, 10**7
+        ),
+        Argument("--topic-seconds", "what migrating one topic takes (1)", float, 1.0),
         _NAMESPACES,
         *_CLUSTER,
     ),
@@ -153,18 +155,18 @@ JOBS: Final = (
         "order-audit",
         "check a topic's whole history for lost, repeated and reordered messages",
         TOPIC,
-        Part("--output", "folder for all faults, as Parquet", variable="DIR"),
-        Part(
+        Argument("--output", "folder for all faults, as Parquet", variable="DIR"),
+        Argument(
             "--counter",
             "what numbers the messages of a key: property:NAME, value or value:FIELD;"
             " or sequence: what producers number themselves (sequence)",
             default="sequence",
         ),
-        Part("--first", "the number of the first message of every key", int),
-        Part(
+        Argument("--first", "the number of the first message of every key", int),
+        Argument(
             "--expected", "Parquet with how many messages each key has: key, count", variable="PATH"
         ),
-        Part("--show", "faults to print at most (20)", int, 20),
+        Argument("--show", "faults to print at most (20)", int, 20),
         SERVICE_URL,
         *_CLUSTER,
     ),
@@ -178,14 +180,14 @@ JOBS: Final = (
         ),
         switch("--typed", "values as the topic's schema says, instead of bytes"),
         choice("--partition", "delta: folders by publish time (day)", "day", "hour", "none"),
-        Part(
+        Argument(
             "--follow",
             "delta: go on, and look for new messages this often (until what is there is written)",
             parse_duration_s,
             variable="TIME",
         ),
-        Part("--for", "delta: follow for this time (until interrupted)", parse_duration_s),
-        Part("--batch-bytes", "delta: what one commit has at most (256MB)", default="256MB"),
+        Argument("--for", "delta: follow for this time (until interrupted)", parse_duration_s),
+        Argument("--batch-bytes", "delta: what one commit has at most (256MB)", default="256MB"),
         switch("--compact", "delta: join small files at the end"),
         SERVICE_URL,
         *_CLUSTER,
@@ -197,10 +199,12 @@ JOBS: Final = (
         TOPIC,
         choice("--format", "what the table is (delta)", "delta", "parquet"),
         choice("--values", "how typed values are written (json)", "json", "avro"),
-        Part("--since", "messages published from then on, such as 2026-01-31T12:00:00Z"),
-        Part("--until", "messages published before then"),
-        Part("--tasks", "how many tasks write (8)", int, 8),
-        Part("--write-id", "a name for this write; under the same one nothing is written twice"),
+        Argument("--since", "messages published from then on, such as 2026-01-31T12:00:00Z"),
+        Argument("--until", "messages published before then"),
+        Argument("--tasks", "how many tasks write (8)", int, 8),
+        Argument(
+            "--write-id", "a name for this write; under the same one nothing is written twice"
+        ),
         SERVICE_URL,
         *_CLUSTER,
     ),
@@ -210,7 +214,7 @@ HOLDS: Final = Verb(
     "show the subscriptions that keep messages for Spark queries, or end one",
     (
         word("namespace", "tenant/namespace", "public/default"),
-        Part("--release", "end this hold: the query is gone for good", variable="NAME"),
+        Argument("--release", "end this hold: the query is gone for good", variable="NAME"),
         switch("--json", "as JSON"),
         *_CLUSTER,
     ),

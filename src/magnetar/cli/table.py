@@ -7,16 +7,18 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from magnetar.cli.command import Part, Verb, choice, pairs, switch, word
+from magnetar.cli.command import Argument, Verb, choice, pairs, switch, word
 from magnetar.cli.value import parse_pair, parse_seconds
 
 _DATA: Final = Path(os.environ.get("MAGNETAR_DATA", "data"))
 
 
-def _from_environment(name: str, help: str, variable: str, default: str | None = None) -> Part:
+def _from_environment(name: str, help: str, variable: str, default: str | None = None) -> Argument:
     key = "MAGNETAR_" + name.lstrip("-").replace("-", "_").upper()
     place = f"{key}, else {default}" if default else key
-    return Part(name, f"{help} ({place})", default=os.environ.get(key, default), variable=variable)
+    return Argument(
+        name, f"{help} ({place})", default=os.environ.get(key, default), variable=variable
+    )
 
 
 SERVICE_URL: Final = _from_environment(
@@ -35,29 +37,29 @@ SECURITY: Final = (
     switch("--tls-any-host", "take a certificate that is of another host"),
 )
 _OUTPUT: Final = choice("-o --output", "how to print the result (table)", "table", "json")
-_JSON: Final = Part("--json", "the same as -o json", None, stores=("output", "json"))
-ADMIN_PARTS: Final = (
+_JSON: Final = Argument("--json", "the same as -o json", None, stores=("output", "json"))
+ADMIN_ARGUMENTS: Final = (
     ADMIN_URL,
     *SECURITY,
     _OUTPUT,
     _JSON,
-    Part("--timeout", "seconds to wait for an answer (30)", float, 30.0),
+    Argument("--timeout", "seconds to wait for an answer (30)", float, 30.0),
 )
-_SERVER_DATA: Final = Part(
+_SERVER_DATA: Final = Argument(
     "--data", "directory of all data (MAGNETAR_DATA, else ./data)", Path, _DATA, variable="DIR"
 )
-_CONFIG: Final = Part("--config", "configuration file", Path, variable="FILE")
+_CONFIG: Final = Argument("--config", "configuration file", Path, variable="FILE")
 _SET: Final = pairs("--set", "one configuration key; may be given again")
-_METADATA: Final = Part(
+_METADATA: Final = Argument(
     "--metadata",
     "where metadata is kept: zk://host:port[,…]/chroot (metadataStoreUrl if configured)",
     variable="URL",
 )
 _SERVER: Final = (
     _SERVER_DATA,
-    Part("--port", "port of the binary protocol (6650)", int),
-    Part("--web-port", "port of the admin service (8080)", int),
-    Part("--bind", "address to listen on (bindAddress if configured, else 127.0.0.1)"),
+    Argument("--port", "port of the binary protocol (6650)", int),
+    Argument("--web-port", "port of the admin service (8080)", int),
+    Argument("--bind", "address to listen on (bindAddress if configured, else 127.0.0.1)"),
     _CONFIG,
     _SET,
     _METADATA,
@@ -69,7 +71,7 @@ _SERVER: Final = (
         default="info",
     ),
 )
-_RATE: Final = Part("-r --rate", "messages per second, 0 for no limit (0)", float, 0.0)
+_RATE: Final = Argument("-r --rate", "messages per second, 0 for no limit (0)", float, 0.0)
 _PAYLOADS: Final = (
     choice("--compression", "compression of payloads", "none", "lz4", "zlib", "zstd", "snappy"),
     choice("--batching", "join messages", "on", "off"),
@@ -80,7 +82,7 @@ _CONNECTION: Final = (SERVICE_URL, *SECURITY)
 def _command(
     name: str,
     help: str,
-    *parts: Part,
+    *arguments: Argument,
     at: str = "",
     is_group: bool = False,
     examples: tuple[str, ...] = (),
@@ -94,7 +96,7 @@ def _command(
         code: int = getattr(importlib.import_module(f"magnetar.cli.{module}"), function)(given)
         return code
 
-    return Verb(name, help, parts, run, is_group=is_group, examples=examples)
+    return Verb(name, help, arguments, run, is_group=is_group, examples=examples)
 
 
 COMMANDS: Final = (
@@ -102,13 +104,13 @@ COMMANDS: Final = (
         "standalone",
         "run a broker with everything it needs in one process",
         *_SERVER,
-        Part(
+        Argument(
             "--workers",
             "processes that share the work behind one address; auto: one for each core (1)",
             default="1",
             variable="N",
         ),
-        Part(
+        Argument(
             "--worker-port",
             "first port of the workers' own, four for each (free ones)",
             int,
@@ -148,26 +150,26 @@ COMMANDS: Final = (
         "produce",
         "publish messages from arguments or from standard input",
         word("topic", "topic to publish to", "orders"),
-        Part(
+        Argument(
             "-m --message",
             "a message; may be given again; without it every line of standard input is one",
             many=True,
         ),
-        Part("-f --file", "send a whole file as one message", Path, many=True),
-        Part("-k --key", "key of every message"),
-        Part("--key-separator", "the part of each line before this text is its key"),
+        Argument("-f --file", "send a whole file as one message", Path, many=True),
+        Argument("-k --key", "key of every message"),
+        Argument("--key-separator", "the argument of each line before this text is its key"),
         pairs("-p --properties", "a property of every message; may be given again", parse_pair),
-        Part("-s --separator", "also cut each -m or line at this text"),
+        Argument("-s --separator", "also cut each -m or line at this text"),
         _RATE,
-        Part("-n --times", "how often to send everything (1)", int, 1),
+        Argument("-n --times", "how often to send everything (1)", int, 1),
         *_PAYLOADS,
-        Part(
+        Argument(
             "--schema",
             "what the values are: bytes; string; topic (JSON, written by the topic's newest"
             " schema); json:FILE or avro:FILE (JSON, by the Avro definition in a file) (bytes)",
         ),
-        Part("--event-time", "event time in ms since 1970, or 'now'"),
-        Part("--producer-name", "name of the producer"),
+        Argument("--event-time", "event time in ms since 1970, or 'now'"),
+        Argument("--producer-name", "name of the producer"),
         switch("-q --quiet", "do not print how many messages were sent"),
         *_CONNECTION,
         examples=(
@@ -180,10 +182,10 @@ COMMANDS: Final = (
         "consume",
         "print the messages of a topic as they come",
         word("topic", "topic to read", "orders"),
-        Part("-s --subscription", "subscription to consume from"),
+        Argument("-s --subscription", "subscription to consume from"),
         switch("--reader", "read without a subscription: nothing is acknowledged"),
-        Part("-n --num", "stop after this many messages, 0 for no end (0)", int, 0),
-        Part(
+        Argument("-n --num", "stop after this many messages, 0 for no end (0)", int, 0),
+        Argument(
             "-p --position",
             "where a new subscription or a reader starts: earliest, latest or a message id",
             default="latest",
@@ -193,7 +195,7 @@ COMMANDS: Final = (
             "type of the subscription",
             *("exclusive", "shared", "failover", "key_shared"),
         ),
-        Part(
+        Argument(
             "--format",
             "line to print, with {value} {key} {properties} {id} {publish_time} {event_time}"
             " {topic} ({value})",
@@ -201,10 +203,10 @@ COMMANDS: Final = (
         ),
         choice("-o --output", "text, or one JSON object per message", "text", "json"),
         switch("--raw", "print values as they are stored, not by the topic's schema"),
-        Part("--timeout", "stop when nothing came for this many seconds", float),
+        Argument("--timeout", "stop when nothing came for this many seconds", float),
         switch("--follow", "keep waiting for messages (the default without --timeout)"),
         switch("--no-ack", "leave the messages unacknowledged"),
-        Part("--queue-size", "messages to hold in advance (1000)", int, 1000),
+        Argument("--queue-size", "messages to hold in advance (1000)", int, 1000),
         *_CONNECTION,
         examples=(
             "orders --reader -p earliest --timeout 2",
@@ -216,13 +218,13 @@ COMMANDS: Final = (
         "bench",
         "send messages as fast as they go, and tell how fast that is",
         word("topic", "topic to load; topic://… for a scalable one", "orders"),
-        Part("-n --messages", "how many messages (100000)", int, 100_000),
-        Part("-s --size", "bytes of each message (1024)", int, 1024),
+        Argument("-n --messages", "how many messages (100000)", int, 100_000),
+        Argument("-s --size", "bytes of each message (1024)", int, 1024),
         _RATE,
-        Part("--producers", "producers at once (1)", int, 1),
-        Part("--consumers", "consumers at once, 0 for none (0)", int, 0),
-        Part("--keys", "how many different keys, 0 for none (0)", int, 0),
-        Part("--pending", "sends on their way at once (1000)", int, 1000),
+        Argument("--producers", "producers at once (1)", int, 1),
+        Argument("--consumers", "consumers at once, 0 for none (0)", int, 0),
+        Argument("--keys", "how many different keys, 0 for none (0)", int, 0),
+        Argument("--pending", "sends on their way at once (1000)", int, 1000),
         *_PAYLOADS,
         _OUTPUT,
         _JSON,
@@ -235,17 +237,17 @@ COMMANDS: Final = (
         choice(
             "--sort", "what the topics are sorted by (in)", "in", "out", "lag", "storage", "name"
         ),
-        Part("--filter", "only topics whose names hold this text", variable="TEXT"),
-        Part("--rows", "topics to show (as many as fit, 30 without a terminal)", int),
-        Part("--interval", "seconds between two looks (2)", parse_seconds, 2.0),
-        Part("-n --times", "stop after so many looks, 0 for no end (0)", int, 0),
-        *ADMIN_PARTS,
+        Argument("--filter", "only topics whose names hold this text", variable="TEXT"),
+        Argument("--rows", "topics to show (as many as fit, 30 without a terminal)", int),
+        Argument("--interval", "seconds between two looks (2)", parse_seconds, 2.0),
+        Argument("-n --times", "stop after so many looks, 0 for no end (0)", int, 0),
+        *ADMIN_ARGUMENTS,
         examples=("", "--sort lag --filter acme/", "--times 1 --json"),
     ),
     _command(
         "configuration",
         "the keys of a broker: which do something, their defaults and what they mean",
-        Part("key", "one key; without it all", example="maxMessageSize", in_example=True),
+        Argument("key", "one key; without it all", example="maxMessageSize", in_example=True),
         switch("--acting", "only those that do something"),
         _OUTPUT,
         _JSON,
@@ -269,7 +271,7 @@ COMMANDS: Final = (
     _command(
         "doctor",
         "check the data directory of a broker; all of it when the broker does not run",
-        Part("directory", "data directory (MAGNETAR_DATA, else ./data)", Path, _DATA),
+        Argument("directory", "data directory (MAGNETAR_DATA, else ./data)", Path, _DATA),
         switch("--repair", "first build a damaged catalogue anew; damaged files are kept"),
         at="server:run_doctor",
         examples=("data", "data --repair"),
@@ -277,7 +279,7 @@ COMMANDS: Final = (
     _command(
         "backup",
         "copy the data directory of a broker, while it runs or not, and check the copy",
-        Part("target", "directory to make", Path, required=True, example="/backup/monday"),
+        Argument("target", "directory to make", Path, required=True, example="/backup/monday"),
         _SERVER_DATA,
         at="server:run_backup",
         examples=("/backup/monday --data data",),
@@ -285,7 +287,9 @@ COMMANDS: Final = (
     _command(
         "restore",
         "make a data directory from a backup, and check it",
-        Part("backup", "directory that backup made", Path, required=True, example="/backup/monday"),
+        Argument(
+            "backup", "directory that backup made", Path, required=True, example="/backup/monday"
+        ),
         _SERVER_DATA,
         at="server:run_restore",
         examples=("/backup/monday --data data",),
@@ -295,7 +299,7 @@ COMMANDS: Final = (
         "carry the data directory of a standalone broker into a cluster; message ids stay",
         _SERVER_DATA,
         _METADATA,
-        Part("--cluster", "name of the cluster (the only one that the metadata names)"),
+        Argument("--cluster", "name of the cluster (the only one that the metadata names)"),
         _CONFIG,
         _SET,
         at="server:run_promote",

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from magnetar.cli.command import (
+    Argument,
     Options,
-    Part,
     UsageError,
     Verb,
     call,
@@ -126,11 +126,11 @@ def _parse_expiry(text: str) -> int:
 
 _ALGORITHM: Final = "-a --signature-algorithm"
 _PLACE: Final = "a file, a file: or data: URL, env:NAME, or base64"
-_SECRET: Final = Part("-sk --secret-key", f"secret key: {_PLACE}")
+_SECRET: Final = Argument("-sk --secret-key", f"secret key: {_PLACE}")
 _FORCE: Final = switch("--force", "replace a file that is there; tokens of its key are void")
 _TOKEN: Final = (
-    Part("token", "the token; without it, standard input"),
-    Part(
+    Argument("token", "the token; without it, standard input"),
+    Argument(
         "-f --token-file", "read the token from a file", Path, example="token.txt", in_example=True
     ),
     switch("-i --stdin", "read the token from standard input"),
@@ -140,17 +140,19 @@ VERBS: Final = (
         "create",
         "a token for a role, signed with a secret or a private key",
         (
-            Part("-s --subject", "the role that the token proves", required=True, example="alice"),
+            Argument(
+                "-s --subject", "the role that the token proves", required=True, example="alice"
+            ),
             _SECRET._replace(example="secret.key", in_example=True),
-            Part("-pk --private-key", f"private key: {_PLACE}"),
-            Part(
+            Argument("-pk --private-key", f"private key: {_PLACE}"),
+            Argument(
                 "-e --expiry-time",
                 "when it ends, from now: 30s, 10m, 5h, 1d, 2w, 1y; without it never",
                 _parse_expiry,
                 variable="DURATION",
             ),
-            Part("--audience", "for whom it is (claim aud)"),
-            Part(_ALGORITHM, "what signs it; the key decides without it", choices=ALGORITHMS),
+            Argument("--audience", "for whom it is (claim aud)"),
+            Argument(_ALGORITHM, "what signs it; the key decides without it", choices=ALGORITHMS),
             pairs("--headers", "a header of the token; may be given again", parse_pair),
         ),
         _create,
@@ -158,7 +160,7 @@ VERBS: Final = (
     Verb(
         "validate",
         "whether a broker with this key would take a token; prints its claims",
-        (*_TOKEN, _SECRET, Part("-pk --public-key", f"public key: {_PLACE}")),
+        (*_TOKEN, _SECRET, Argument("-pk --public-key", f"public key: {_PLACE}")),
         _validate,
     ),
     Verb("show", "what a token says, proven by nothing", _TOKEN, _show),
@@ -167,7 +169,7 @@ VERBS: Final = (
         "a key that signs and verifies",
         (
             choice(_ALGORITHM, "what it is for (HS256)", *ALGORITHMS[:3]),
-            Part("-o --output", "file to write, readable by its owner only", Path),
+            Argument("-o --output", "file to write, readable by its owner only", Path),
             switch("-b --base64", "write it as base64"),
             _FORCE,
         ),
@@ -178,10 +180,12 @@ VERBS: Final = (
         "a private key that signs, and a public one that verifies",
         (
             choice(_ALGORITHM, "what they are for (RS256)", *ALGORITHMS[3:]),
-            Part(
+            Argument(
                 "--output-private-key", "file to write", Path, required=True, example="private.key"
             ),
-            Part("--output-public-key", "file to write", Path, required=True, example="public.key"),
+            Argument(
+                "--output-public-key", "file to write", Path, required=True, example="public.key"
+            ),
             _FORCE,
         ),
         _create_key_pair,

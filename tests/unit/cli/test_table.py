@@ -19,7 +19,7 @@ from magnetar.cli.cluster import VERBS as CLUSTER_VERBS
 from magnetar.cli.command import Verb, build_parser
 from magnetar.cli.main import main
 from magnetar.cli.spark import JOBS
-from magnetar.cli.table import ADMIN_PARTS, COMMANDS
+from magnetar.cli.table import ADMIN_ARGUMENTS, COMMANDS
 from magnetar.cli.token import VERBS as TOKEN_VERBS
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import ConfigurationError
@@ -36,15 +36,17 @@ def test_a_word_names_one_verb_of_a_group(group: str) -> None:
     assert [word for word, count in words.items() if count > 1] == []
 
 
-@pytest.mark.parametrize(("group", "verb"), VERBS, ids=lambda part: getattr(part, "name", part))
+@pytest.mark.parametrize(
+    ("group", "verb"), VERBS, ids=lambda argument: getattr(argument, "name", argument)
+)
 def test_every_verb_explains_itself(
     group: str, verb: Verb, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    parser = build_parser(f"magnetar admin {group}", verb, ADMIN_PARTS)
+    parser = build_parser(f"magnetar admin {group}", verb, ADMIN_ARGUMENTS)
     shown = parser.format_help()
     assert verb.help.split()[0] in shown
-    for part in verb.parts:
-        assert (part.names[0] if part.is_option else part.spelling.upper()) in shown
+    for argument in verb.arguments:
+        assert (argument.names[0] if argument.is_option else argument.spelling.upper()) in shown
 
 
 def test_a_command_is_written_by_hand_or_calls_a_method_of_the_client() -> None:
@@ -248,14 +250,14 @@ def test_a_verb_sends_what_its_flags_say(
 def _words_of(verb: Verb) -> list[str]:
     """The verb with as little as it takes."""
     words = [verb.name]
-    for part in verb.parts:
-        name = part.names[-1]
-        if not part.is_option:
+    for argument in verb.arguments:
+        name = argument.names[-1]
+        if not argument.is_option:
             words.append("t/n/x" if name == "topic" else "t/n")
-        elif part.parse is None and name.startswith("--enable"):
+        elif argument.parse is None and name.startswith("--enable"):
             words.append(name)
-        elif part.required:
-            words += [name, part.choices[0] if part.choices else "1"]
+        elif argument.required:
+            words += [name, argument.choices[0] if argument.choices else "1"]
     return words
 
 
@@ -265,7 +267,9 @@ def test_every_policy_of_a_topic_that_rest_knows_has_its_verbs() -> None:
     with scripted_web() as web:
         for verb in verbs:
             for more in [], ["--subscription", "{subscription}"]:
-                if more and not any("--subscription" in part.names for part in verb.parts):
+                if more and not any(
+                    "--subscription" in argument.names for argument in verb.arguments
+                ):
                     continue
                 words = ["topicPolicies", *_words_of(verb), *more]
                 assert main(["admin", "--admin-url", web.url, *words]) == 0, words
@@ -363,11 +367,13 @@ def examples_of(program: str, verb: Verb) -> list[list[str]]:
     return [each[len(program.split()) :] for each in words]
 
 
-@pytest.mark.parametrize(("group", "verb"), VERBS, ids=lambda part: getattr(part, "name", part))
+@pytest.mark.parametrize(
+    ("group", "verb"), VERBS, ids=lambda argument: getattr(argument, "name", argument)
+)
 def test_the_example_of_a_verb_is_accepted(group: str, verb: Verb) -> None:
     program = f"magnetar admin {group} {verb.name}"
     for words in examples_of(program, verb):
-        build_parser(program, verb, ADMIN_PARTS).parse_args(words)
+        build_parser(program, verb, ADMIN_ARGUMENTS).parse_args(words)
 
 
 @pytest.mark.parametrize(
@@ -378,7 +384,7 @@ def test_the_example_of_a_verb_is_accepted(group: str, verb: Verb) -> None:
         *(("magnetar tokens", each) for each in TOKEN_VERBS),
         *(("magnetar spark", each) for each in JOBS),
     ],
-    ids=lambda part: getattr(part, "name", part),
+    ids=lambda argument: getattr(argument, "name", argument),
 )
 def test_the_examples_of_a_command_are_accepted(program: str, verb: Verb) -> None:
     for words in examples_of(f"{program} {verb.name}", verb):
@@ -390,12 +396,14 @@ def test_what_an_example_of_a_policy_sets_is_a_value() -> None:
     for group, verb in VERBS:
         if verb.name.startswith("set-") and group in ("namespaces", "topics"):
             (words,) = examples_of(f"magnetar admin {group} {verb.name}", verb)
-            options = {part.target for part in verb.parts if part.is_option} - {"global"}
+            options = {argument.target for argument in verb.arguments if argument.is_option} - {
+                "global"
+            }
             assert len(words) > 1 or not options, verb.name
 
 
 def test_what_lists_and_counts_can_be_watched_and_what_changes_cannot() -> None:
-    watched = {f"{group} {verb.name}" for group, verb in VERBS if "--watch" in str(verb.parts)}
+    watched = {f"{group} {verb.name}" for group, verb in VERBS if "--watch" in str(verb.arguments)}
     assert {
         "topics list",
         "topics stats",
@@ -425,5 +433,5 @@ def test_what_lists_and_counts_can_be_watched_and_what_changes_cannot() -> None:
 )
 def test_the_word_after_a_bare_watch_is_not_its_value(words: str, seconds: float | None) -> None:
     verb = next(verb for group, verb in VERBS if (group, verb.name) == ("namespaces", "policies"))
-    options = build_parser("x", verb, ADMIN_PARTS).parse_args(close_watch(words.split()))
+    options = build_parser("x", verb, ADMIN_ARGUMENTS).parse_args(close_watch(words.split()))
     assert (options.namespace, options.watch) == ("t/n", seconds)
