@@ -152,6 +152,27 @@ def test_a_schema_that_changes_in_mid_stream_is_resolved_to_the_query_s(
     assert {row["schema_version"] for row in newer} == {0, 1}
 
 
+def test_topics_that_number_their_schemas_alike_are_each_read_by_their_own(
+    connection: dict[str, str],
+) -> None:
+    """One task reads both, and version 0 of one is not version 0 of the other."""
+    one, other = fresh("one"), fresh("other")
+    url = connection["serviceUrl"]
+    turned = json.dumps({"type": "record", "name": "R", "fields": [COUNT, NAME]})
+    publish_values(url, one, Schema.avro(OLD), [{"name": "a"}])
+    publish_values(url, other, Schema.avro(turned), [{"name": "b", "count": 1}])
+    for topic in (one, other):
+        publish_values(url, topic, Schema.avro(NEW), [{"name": "c", "count": 2}])
+    rows = read_batch(connection, topics=f"{one},{other}", maxTasks="1", valueFormat="schema")
+    found = {
+        name: [row["value"] for row in rows if row["topic"] == f"topic://{name}"]
+        for name in (one, other)
+    }
+    last = {"name": "c", "count": 2}
+    assert found[one] == [{"name": "a", "count": 7}, last]
+    assert found[other] == [{"name": "b", "count": 1}, last]
+
+
 def test_a_poison_message_fails_with_its_place_or_becomes_null(
     connection: dict[str, str], admin: AdminClient
 ) -> None:

@@ -149,7 +149,8 @@ class ValueReader:
     schema: RegisteredSchema
     wanted: DataType
     bad_value: BadValue
-    _writers: dict[int, RegisteredSchema | None] = field(default_factory=dict)
+    _writers: dict[tuple[str, int], RegisteredSchema | None] = field(default_factory=dict)
+    """By topic and version: every topic numbers its own."""
 
     def __post_init__(self) -> None:
         self._arrow = make_arrow_type(self.wanted)
@@ -281,11 +282,11 @@ class ValueReader:
         """The schema a message was written with, asked for once."""
         if version is None:
             return _parse_plainly(self.schema.definition)
-        if version not in self._writers:
-            topic = piece.label.partition("://")[2]
+        topic = piece.label.partition("://")[2]
+        if (topic, version) not in self._writers:
             with open_admin(self.broker.admin_url, self.broker.access) as admin:
-                self._writers[version] = load_schema(admin, topic, version)
-        found = self._writers[version]
+                self._writers[topic, version] = load_schema(admin, topic, version)
+        found = self._writers[topic, version]
         if found is None or found.kind is not SchemaType.AVRO:
             raise SchemaError(f"version {version} of the schema is not there, or is not Avro")
         return _parse_plainly(found.definition)
