@@ -75,6 +75,37 @@ def test_a_trigger_asks_as_often_over_twice_as_many_topics(
     assert abs(many["idle"][0].size - few["idle"][0].size) < 64
 
 
+def test_a_driver_that_repeats_a_batch_asks_as_often_over_twice_as_many_topics(
+    connection: dict[str, str], admin: AdminClient, log: RequestLog
+) -> None:
+    """All it has of the batch are the offsets that another one has planned."""
+    asked = []
+    for count in (3, 6):
+        namespace = f"public/again-{uuid.uuid4().hex[:8]}"
+        admin.namespaces.create(namespace)
+        for number in range(count):
+            publish_regular(connection["serviceUrl"], f"{namespace}/t{number}", range(5))
+        engine = Engine(
+            connection | {"adminUrl": log.url},
+            namespace=namespace,
+            startingOffsets="earliest",
+            inlineBytes="0",
+            maxTasks="1",
+        )
+        first, second = engine.make_reader(), engine.make_reader()
+        try:
+            start = first.initialOffset()
+            read = first.latestOffset(start, first.getDefaultReadLimit())
+            log.take()
+            (task,) = second.partitions(start, read)
+            assert sum(each.size > 0 for each in task.slices) == count
+            asked.append([each[:2] for each in log.take()])
+        finally:
+            first.stop()
+            second.stop()
+    assert asked[0] == asked[1]
+
+
 def test_a_sink_task_asks_twice_about_active_segments_whatever_was_sealed(
     connection: dict[str, str], admin: AdminClient, log: RequestLog
 ) -> None:

@@ -366,28 +366,58 @@ def test_segments_that_were_read_may_go_while_the_query_is_stopped(
         query.run()
 
 
-def test_a_trimmed_ledger_is_told_or_skipped_exactly(
-    magnetar_broker_factory: StartBroker,
-) -> None:
-    broker = magnetar_broker_factory(
+@pytest.fixture
+def small_ledgers(magnetar_broker_factory: StartBroker) -> MagnetarBroker:
+    """Ten entries a ledger."""
+    return magnetar_broker_factory(
         managedLedgerMaxEntriesPerLedger=10, managedLedgerMinLedgerRolloverTimeMinutes=0
     )
+
+
+def await_trimmed(admin: AdminClient, topic: str) -> int:
+    """Until the last ledger alone is left; return how many entries it has."""
+    deadline = time.monotonic() + 60
+    while True:
+        admin.topics.trim(f"persistent://{topic}")
+        stats = admin.topics.internal_stats(f"persistent://{topic}")
+        if len(stats["ledgers"]) == 1:
+            return int(stats["currentLedgerEntries"])
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_trimmed_ledger_is_told_or_skipped_exactly(small_ledgers: MagnetarBroker) -> None:
+    broker, name = small_ledgers, fresh()
     connection = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
-    name = fresh()
     with AdminClient(broker.admin_url) as admin:
         admin.topics.create(f"persistent://{name}")
         engine = Engine(connection, topic=name, startingOffsets="earliest", hold="false")
         publish_regular(broker.service_url, name, range(15), batching=False)
         assert len(engine.run()) == 15
         publish_regular(broker.service_url, name, range(15, 55), batching=False)
-        admin.topics.trim(f"persistent://{name}")
-        deadline = time.monotonic() + 60
-        while len(admin.topics.internal_stats(f"persistent://{name}")["ledgers"]) > 1:
-            assert time.monotonic() < deadline
-            admin.topics.trim(f"persistent://{name}")
-            time.sleep(0.05)
-        stats = admin.topics.internal_stats(f"persistent://{name}")
-        kept = int(stats["currentLedgerEntries"])
+        kept = await_trimmed(admin, name)
+        with pytest.raises(Exception, match=r"segment 0 of .*, after \d+:-?\d+ and before \d+:0"):
+            engine.run()
+        rows = engine.run(failOnDataLoss="false")
+        assert numbers(rows) == [*range(15), *range(55 - kept, 55)]
+
+
+def test_a_ledger_trimmed_before_a_batch_is_repeated_is_told_or_skipped_exactly(
+    small_ledgers: MagnetarBroker,
+) -> None:
+    """The driver that planned the batch died; the next one has only its offsets."""
+    broker, name = small_ledgers, fresh()
+    connection = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
+    with AdminClient(broker.admin_url) as admin:
+        admin.topics.create(f"persistent://{name}")
+        engine = Engine(connection, topic=name, startingOffsets="earliest", hold="false")
+        publish_regular(broker.service_url, name, range(15), batching=False)
+        assert len(engine.run()) == 15
+        publish_regular(broker.service_url, name, range(15, 55), batching=False)
+        engine.between = once("task", kill)
+        with pytest.raises(Killed):
+            engine.run()
+        kept = await_trimmed(admin, name)
         with pytest.raises(Exception, match=r"segment 0 of .*, after \d+:-?\d+ and before \d+:0"):
             engine.run()
         rows = engine.run(failOnDataLoss="false")

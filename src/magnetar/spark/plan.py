@@ -269,14 +269,22 @@ def _is_behind(number: int, present: Mapping[int, SegmentView]) -> bool:
     return all(number not in segment.parents for segment in present.values())
 
 
-def find_lost_segments(read: TopicOffset, until: TopicOffset, view: TopicView) -> list[Gap]:
-    """Segments that a planned batch has and the topic has no more."""
+def find_lost(
+    read: TopicOffset, until: TopicOffset, view: TopicView, *, hold: str | None = None
+) -> list[Gap]:
+    """What a batch that was planned earlier has and the topic has no more."""
     present = view.by_id
-    return [
-        Gap(view.name, number, read.place(number), None)
-        for number, place in until.places.items()
-        if number not in present and place.sort_key > read.place(number).sort_key
-    ]
+    lost = []
+    for number, place in until.places.items():
+        after = read.place(number)
+        if place.sort_key <= after.sort_key:
+            continue
+        segment = present.get(number)
+        if segment is None:
+            lost.append(Gap(view.name, number, after, None))
+        elif gap := find_gap(view, segment, after, hold=hold):
+            lost.append(gap)
+    return lost
 
 
 def start_latest(view: TopicView) -> TopicOffset:

@@ -37,7 +37,7 @@ from magnetar.spark.plan import (
     apply_reads,
     check_same_topic,
     explain_loss,
-    find_lost_segments,
+    find_lost,
     find_vanished,
     plan_outlook,
     start_latest,
@@ -173,17 +173,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # The log has the end of the batch by now: the hold that it names is the query's. One
             # that is made earlier is an orphan when the driver dies before.
             self._move_hold(Offset(before.topics, after.hold))
+        views = self._views if after == self._planned else self._look_again(before, after)
         slices: list[Slice] = []
         for name, until in after.topics.items():
-            if until.places == before.of(name).places:
-                continue
-            view = self._view_for(name, until)
-            if view is None:
-                continue
-            lost = find_lost_segments(before.of(name), until, view)
-            if lost and self.options.fail_on_loss:
-                raise DataLost(explain_loss(lost))
-            slices += plan_slices(view, before.of(name), until, sized=True)
+            if until.places != before.of(name).places and name in views:
+                slices += plan_slices(views[name], before.of(name), until, sized=True)
         if not isinstance(self._files, LedgerFiles):
             self._files = find_direct(self._asking, self.options, slices)
         tasks = plan_tasks(
@@ -313,15 +307,27 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if gaps and self.options.fail_on_loss:
             raise DataLost(explain_loss(gaps))
 
-    def _view_for(self, name: str, until: TopicOffset) -> TopicView | None:
-        """What was seen when the batch was planned, or, by a later driver, what is there now."""
-        seen = self._views.get(name)
-        if seen is not None and seen.next >= until.next:
-            return seen
-        found = self._asking.look(replace(self.options.selection, topics=(name,))).views.get(name)
-        if found is None and self.options.fail_on_loss:
-            raise DataLost(f"There is no topic {name} any more")
-        return found
+    def _look_again(self, before: Offset, after: Offset) -> Mapping[str, TopicView]:
+        """The topics of a batch that an earlier driver has planned; what is gone since is lost."""
+        changed = [
+            name for name, until in after.topics.items() if until.places != before.of(name).places
+        ]
+        if not changed:
+            return {}
+        selection = replace(self.options.selection, topics=tuple(changed))
+        found = self._asking.look(selection, read=before, hold=after.hold)
+        if self.options.fail_on_loss:
+            for name in changed:
+                if name not in found.views:
+                    raise DataLost(f"There is no topic {name} any more")
+            lost = [
+                gap
+                for name, view in found.views.items()
+                for gap in find_lost(before.of(name), after.of(name), view, hold=after.hold)
+            ]
+            if lost:
+                raise DataLost(explain_loss(lost))
+        return found.views
 
     def _waited_s(self) -> float:
         now = time.monotonic()
