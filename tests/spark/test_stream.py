@@ -18,6 +18,7 @@ from magnetar.spark.hold import release_hold
 from magnetar.spark.lag import lag_of
 from magnetar.spark.offset import parse_offset
 from magnetar.spark.plan import DataLost
+from magnetar.spark.survey import TopicMissing
 from magnetar.testing import MagnetarBroker
 from magnetar.testing.plugin import StartBroker
 from tests.spark.engine import Engine, Killed, read_batch
@@ -515,25 +516,83 @@ def test_a_found_topic_that_vanishes_unread_is_lost_data(
     assert f"{prefix}-b" not in engine.offsets[-1]
 
 
-def test_a_found_topic_that_was_read_to_the_end_may_vanish(
-    connection: dict[str, str], admin: AdminClient
+@pytest.mark.parametrize("is_named", [False, True], ids=["found", "named"])
+def test_a_topic_that_was_read_to_the_end_may_vanish(
+    connection: dict[str, str], admin: AdminClient, is_named: bool
 ) -> None:
+    """It leaves the offset at once, so that another driver does not miss it either."""
     prefix = fresh("read")
     for name in ("a", "b"):
         admin.scalable_topics.create(f"{prefix}-{name}")
         publish(connection["serviceUrl"], f"{prefix}-{name}", range(5), key_of)
-    reader = Engine(connection, inlineBytes="0").make_reader(
-        topicPattern=f"{prefix}.*", startingOffsets="earliest"
-    )
+    names = {"topics": f"{prefix}-a,{prefix}-b"} if is_named else {"topicPattern": f"{prefix}.*"}
+    reader = Engine(connection, inlineBytes="0").make_reader(startingOffsets="earliest", **names)
     try:
         limit = reader.getDefaultReadLimit()
         read = reader.latestOffset(reader.initialOffset(), limit)
         admin.scalable_topics.delete(f"{prefix}-b", force=True)
-        publish(connection["serviceUrl"], f"{prefix}-a", range(5, 10), key_of)
         after = reader.latestOffset(read, limit)
         assert set(parse_offset(after).topics) == {f"{prefix}-a"}
+        assert [task.slices for task in reader.partitions(read, after)] == [()]
+        assert reader.latestOffset(after, limit) == after
+        publish(connection["serviceUrl"], f"{prefix}-a", range(5, 10), key_of)
+        assert reader.latestOffset(after, limit) != after
     finally:
         reader.stop()
+
+
+def test_a_topic_that_vanished_is_remembered_as_read_while_there_is_too_little(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    prefix = fresh("few")
+    for name in ("a", "b"):
+        admin.scalable_topics.create(f"{prefix}-{name}")
+    reader = Engine(connection, inlineBytes="0").make_reader(
+        topicPattern=f"{prefix}.*", startingOffsets="earliest", minMessagesPerTrigger="10"
+    )
+    try:
+        limit = reader.getDefaultReadLimit()
+        publish(connection["serviceUrl"], f"{prefix}-b", range(10), key_of, batching=False)
+        read = reader.latestOffset(reader.initialOffset(), limit)
+        publish(connection["serviceUrl"], f"{prefix}-a", range(5), key_of, batching=False)
+        admin.scalable_topics.delete(f"{prefix}-b", force=True)
+        assert reader.latestOffset(read, limit) == read
+        publish(connection["serviceUrl"], f"{prefix}-a", range(5, 10), key_of, batching=False)
+        assert set(parse_offset(reader.latestOffset(read, limit)).topics) == {f"{prefix}-a"}
+    finally:
+        reader.stop()
+
+
+def test_a_name_that_is_added_must_be_that_of_a_topic(
+    query: Engine, send: Send, topic: str
+) -> None:
+    send(0, 5)
+    query.run()
+    missing = fresh()
+    with pytest.raises(TopicMissing, match=f"There is no topic {missing}"):
+        query.run(topic=f"{topic},{missing}")
+    send(5, 10)
+    rows = query.run(topic=f"{topic},{missing}", failOnDataLoss="false")
+    assert numbers(rows) == list(range(10))
+
+
+def test_all_topics_of_a_pattern_may_be_others_by_now(
+    connection: dict[str, str], admin: AdminClient
+) -> None:
+    """As with one topic for each day, of which the last ones alone are kept."""
+    prefix, url = fresh("day"), connection["serviceUrl"]
+    engine = Engine(connection, topicPattern=f"{prefix}.*", startingOffsets="earliest")
+    for number in (1, 2):
+        name = f"{prefix}-{number}"
+        admin.scalable_topics.create(name)
+        publish(url, name, range(number * 5 - 5, number * 5), key_of)
+        if number == 1:
+            assert numbers(engine.run()) == list(range(5))
+            admin.scalable_topics.delete(name, force=True)
+    with pytest.raises(DataLost, match=f"no topic {prefix}-1 any more"):
+        engine.run()
+    assert numbers(engine.run(failOnDataLoss="false")) == list(range(10))
+    assert set(parse_offset(json.loads(engine.offsets[-1])).topics) == {f"{prefix}-2"}
 
 
 def test_a_slow_start_from_latest_sees_only_what_comes_after(

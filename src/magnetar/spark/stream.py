@@ -68,6 +68,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._survey: Survey | None = None
         self._hold: Hold | None = None
         self._views: dict[str, TopicView] = {}
+        self._missing: Sequence[str] = ()
+        """Topics that the query names and the last look did not find."""
+        self._gone: frozenset[str] = frozenset()
+        """Topics that this driver has seen to vanish and does not miss."""
         self._goal: Mapping[str, TopicView] | None = None
         self._files: LedgerFiles | BookieRecords | None = None
         self._waiting_since: float | None = None
@@ -137,7 +141,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         read = self._offsets.parse(start)
         seen = self._views
         views = self._look(is_known=True, read=read)
-        check_same_topic(read, self._names)
+        if self.options.selection.topics:
+            check_same_topic(read, [*views, *self._missing])
         gone = self._check_vanished(read, seen)
         outlooks = {name: self._outlook(read, view) for name, view in views.items()}
         self._check_loss(outlooks.values())
@@ -220,9 +225,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _look(
         self, *, is_known: bool = False, read: Offset | None = None, start: Bound | None = None
     ) -> Mapping[str, TopicView]:
-        """Every topic as it is now; one that the query knows and that is gone is lost data, or
-        left out.
-        """
+        """Every topic as it is now. Where the query has begun, some may be gone."""
         options = self.options
         found = self._asking.look(
             options.selection,
@@ -231,16 +234,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start=start,
             counts_messages=options.limits.counts_messages,
         )
-        if found.missing:
-            gone = f"There is no topic {found.missing[0]}"
-            if not is_known:
-                raise TopicMissing(gone)
-            if options.fail_on_loss:
-                raise DataLost(
-                    f"{gone} any more, and the query has not read it to the end."
-                    " Set failOnDataLoss to false to go on without it"
-                )
-        self._names = sorted([*found.views, *found.missing])
+        if found.missing and not is_known:
+            raise TopicMissing(f"There is no topic {found.missing[0]}")
+        self._missing = found.missing
         self._views = found.views
         self._looked_at = time.monotonic()
         return found.views
@@ -276,11 +272,17 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_vanished(self, read: Offset, seen: Mapping[str, TopicView]) -> Collection[str]:
         """Topics that are there no more, and leave the offset."""
         gone, unread = find_vanished(read, [*self._views], seen)
-        if unread and self.options.fail_on_loss:
-            raise DataLost(
-                f"There is no topic {unread[0]} any more, and the query was not seen to have read"
-                " it to the end. Set failOnDataLoss to false to go on without it"
-            )
+        if self.options.fail_on_loss:
+            for name in unread:
+                if name not in self._gone:
+                    raise DataLost(
+                        f"There is no topic {name} any more, and the query was not seen to have"
+                        " read it to the end. Set failOnDataLoss to false to go on without it"
+                    )
+            for name in self._missing:
+                if name not in self._gone and name not in read.topics:
+                    raise TopicMissing(f"There is no topic {name}")
+        self._gone = (self._gone - self._views.keys()).union(gone)
         return gone
 
     def _listen(self, start: dict[str, Any], views: Mapping[str, TopicView]) -> None:
@@ -344,8 +346,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _is_same(read: Offset, topics: Mapping[str, TopicOffset]) -> bool:
-    """Whether nothing was read and nothing has ended."""
-    return all(
+    """Whether nothing was read, nothing has ended and no topic has gone."""
+    return read.topics.keys() <= topics.keys() and all(
         (read.of(name).places, read.of(name).ended) == (each.places, each.ended)
         for name, each in topics.items()
     )
