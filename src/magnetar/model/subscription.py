@@ -10,6 +10,8 @@ from magnetar.errors import SubscriptionNameReserved, shorten
 COMPACTION_CURSOR: Final = "__compaction"
 DEDUP_CURSOR: Final = "pulsar.dedup"
 INTERNAL_CURSORS: Final = frozenset({COMPACTION_CURSOR, DEDUP_CURSOR})
+HOLD_PROPERTY: Final = "magnetar.hold"
+"""Of a subscription that reads nothing and keeps messages for a query."""
 _REPLICATOR_PREFIX: Final = "pulsar.repl"
 
 

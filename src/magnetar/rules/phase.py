@@ -22,8 +22,9 @@ another controller is taken back (UNDO); `plan_repair` then finds any parent it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
 from magnetar.errors import PreconditionFailed
@@ -57,12 +58,17 @@ class Phase(StrEnum):
     UNDO = "undo"
 
 
+SubscriptionProperties: TypeAlias = Mapping[str, Mapping[str, str]]
+"""By subscription; of those alone that have any."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreateSegment:
     """Make its topic unless it is there, with cursors at the start."""
 
     segment: SegmentRef
     subscriptions: tuple[str, ...]
+    properties: SubscriptionProperties = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class AddCursors:
     segment: SegmentRef
     subscriptions: tuple[str, ...]
     at_end: bool = False
+    properties: SubscriptionProperties = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,7 @@ class SegmentSeen:
     is_sealed: bool = False
     cursors: frozenset[str] = frozenset()
     """Its durable subscriptions, without those the broker keeps for itself."""
+    properties: SubscriptionProperties = field(default_factory=dict)
 
 
 SegmentsSeen: TypeAlias = Mapping[SegmentId, SegmentSeen]
@@ -184,13 +192,18 @@ def decide_undo(record: ScalableTopicMetadata, seen: SegmentsSeen) -> Step:
 
 
 def decide_preparation(
-    record: ScalableTopicMetadata, seen: SegmentsSeen, subscriptions: Set[str], *, is_held: bool
+    record: ScalableTopicMetadata,
+    seen: SegmentsSeen,
+    subscriptions: Set[str],
+    properties: SubscriptionProperties = MappingProxyType({}),
+    *,
+    is_held: bool,
 ) -> Step | None:
     """The next step before a regular topic is scalable, or None while its writers have to be held
     back: only then are `subscriptions` all that there are, and `record` may be published.
     """
     children = tuple(segment.ref for segment in record.layout.active)
-    if step := _creation(children, seen, subscriptions, can_undo=True):
+    if step := _creation(children, seen, subscriptions, properties, can_undo=True):
         return step
     return Step(Phase.PUBLISH, (StoreRecord(record),), can_undo=False) if is_held else None
 
@@ -214,15 +227,18 @@ def _decide_change(
 ) -> Step:
     parents = [record.layout.get(number).ref for number in change.parents]
     wanted = set(subscriptions)
-    for parent in parents:
-        if parent.id in seen:
-            wanted |= seen[parent.id].cursors
+    there = [seen[parent.id] for parent in parents if parent.id in seen]
+    for parent in there:
+        wanted |= parent.cursors
+    known = _properties(there)
     sealed = _sealed(change, seen)
     missing = tuple(
-        CreateSegment(each, _names(wanted)) for each in change.children if each.id not in seen
+        CreateSegment(each, _names(wanted), known)
+        for each in change.children
+        if each.id not in seen
     )
     lacking = tuple(
-        AddCursors(each, _names(lack))
+        AddCursors(each, _names(lack), properties=_only(known, lack))
         for each in change.children
         if each.id in seen and (lack := wanted - seen[each.id].cursors)
     )
@@ -251,12 +267,15 @@ def _decide_migration(
     there = [each for each in parents if each.id in seen]
     old = {each.id for each in there}
     wanted = set(subscriptions).union(*(seen[each.id].cursors for each in there))
-    if missing := [CreateSegment(each, _names(wanted)) for each in children if each.id not in seen]:
+    known = _properties(seen[each.id] for each in there)
+    if missing := [
+        CreateSegment(each, _names(wanted), known) for each in children if each.id not in seen
+    ]:
         return Step(Phase.CREATE, tuple(missing), can_undo=False)
     if unsealed := [SealSegment(each) for each in there if not seen[each.id].is_sealed]:
         return Step(Phase.SEAL, tuple(unsealed), can_undo=False)
     lacking = [
-        AddCursors(each, _names(lack), at_end=each.id in old)
+        AddCursors(each, _names(lack), at_end=each.id in old, properties=_only(known, lack))
         for each in (*children, *there)
         if (lack := wanted - seen[each.id].cursors)
     ]
@@ -292,14 +311,21 @@ def _removal(segments: Iterable[SegmentRef], seen: SegmentsSeen) -> Step | None:
 
 
 def _creation(
-    segments: Iterable[SegmentRef], seen: SegmentsSeen, subscriptions: Set[str], *, can_undo: bool
+    segments: Iterable[SegmentRef],
+    seen: SegmentsSeen,
+    subscriptions: Set[str],
+    known: SubscriptionProperties = MappingProxyType({}),
+    *,
+    can_undo: bool,
 ) -> Step | None:
     """They are empty: no client is let in before the change has ended."""
     missing = [
-        CreateSegment(each, _names(subscriptions)) for each in segments if each.id not in seen
+        CreateSegment(each, _names(subscriptions), _only(known, subscriptions))
+        for each in segments
+        if each.id not in seen
     ]
     lacking = [
-        AddCursors(each, _names(lack))
+        AddCursors(each, _names(lack), properties=_only(known, lack))
         for each in segments
         if each.id in seen and (lack := subscriptions - seen[each.id].cursors)
     ]
@@ -309,6 +335,14 @@ def _creation(
 
 def _clear(record: ScalableTopicMetadata) -> Step:
     return Step(Phase.CLEAR, (StoreRecord(replace(record, intent=None)),), can_undo=False)
+
+
+def _properties(seen: Iterable[SegmentSeen]) -> SubscriptionProperties:
+    return {name: own for each in seen for name, own in each.properties.items()}
+
+
+def _only(known: SubscriptionProperties, names: Set[str]) -> SubscriptionProperties:
+    return {name: own for name, own in known.items() if name in names}
 
 
 def _names(subscriptions: Iterable[str]) -> tuple[str, ...]:

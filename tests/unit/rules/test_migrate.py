@@ -255,6 +255,17 @@ def test_a_preparation_makes_what_is_missing_and_waits_until_writers_are_held() 
     assert decide_preparation(RECORD, made, wanted, is_held=False) is None
 
 
+def test_a_preparation_gives_cursors_the_properties_that_they_have_on_the_regular_topic() -> None:
+    own = {"late": {"made-by": "spark"}}
+    made = {PREPARED[0].id: SegmentSeen(cursors=frozenset({"a"}))}
+    step = decide_preparation(RECORD, made, frozenset({"a", "late"}), own, is_held=False)
+    assert step is not None
+    assert step.actions == (
+        *(CreateSegment(each, ("a", "late"), own) for each in PREPARED[1:]),
+        AddCursors(PREPARED[0], ("late",), properties=own),
+    )
+
+
 def test_a_cursor_that_came_before_writers_were_held_is_made_before_the_topic_is_scalable() -> None:
     made = {each.id: SegmentSeen(cursors=frozenset({"a"})) for each in PREPARED}
     step = decide_preparation(RECORD, made, frozenset({"a", "late"}), is_held=True)

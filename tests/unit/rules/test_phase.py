@@ -67,6 +67,16 @@ def test_children_get_registered_subscriptions_and_every_cursor_of_the_parent() 
     )
 
 
+def test_children_get_the_properties_of_the_parent_s_cursors() -> None:
+    own = {"hold": {"made-by": "spark"}}
+    parent = SegmentSeen(False, frozenset({"hold", "queue"}), own)
+    decided = step(SPLITTING, {ZERO: parent, ONE: seen("queue")})
+    assert decided.actions == (
+        CreateSegment(UPPER, ("hold", "queue"), own),
+        AddCursors(LOWER, ("hold",), properties=own),
+    )
+
+
 def test_creation_goes_on_where_it_stopped() -> None:
     decided = step(SPLITTING, {ZERO: seen("a", "b"), ONE: seen("a")})
     assert decided.phase is Phase.CREATE

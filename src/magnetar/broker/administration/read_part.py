@@ -6,7 +6,7 @@ says everything, so that a query over thousands of idle topics loads none of the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -43,12 +43,12 @@ from magnetar.model.read_plan import (
     format_place,
     parse_place,
 )
+from magnetar.model.subscription import HOLD_PROPERTY
 from magnetar.rules.transaction.buffer import TransactionBuffer
 
 R = TypeVar("R")
 
-HOLD_PROPERTY: Final = "magnetar.hold"
-"""Of a subscription that only keeps messages for a query."""
+_PROPERTIES: Final = {HOLD_PROPERTY: "spark"}
 _ATTEMPTS: Final = 6
 _PAUSE_S: Final = 0.2
 _NONE_HIDDEN: Final = TransactionBuffer()
@@ -146,12 +146,13 @@ class ReadParts:
             start = (
                 EARLIEST if position.ledger_id < 0 else live.log.sequence.next_position(position)
             )
-            properties = {HOLD_PROPERTY: "spark"}
             try:
-                await live.subscriptions.create(name, position=start, properties=properties)
+                await live.subscriptions.create(name, position=start, properties=_PROPERTIES)
             except Conflict:
                 return await self._hold(name, move)
             return HoldState.MADE
+        if HOLD_PROPERTY not in held.properties:  # made with the segment, by its name alone
+            await held.set_properties({**held.properties, **_PROPERTIES})
         if position.ledger_id >= 0:
             await held.acknowledge_through(live.log.sequence.floor(position))
         return HoldState.MOVED
@@ -168,7 +169,7 @@ class ReadParts:
         return {
             name: each.backlog
             for name, each in live.subscriptions.items()
-            if is_hold(name, each.properties)
+            if HOLD_PROPERTY in each.properties
         }
 
     async def release(self, hold: str, parts: tuple[str, ...]) -> tuple[bool, ...]:
@@ -199,11 +200,6 @@ class ReadParts:
             live = await self._owners.catalog.load_topic(topic)
         assert isinstance(live, PersistentTopic), "only what is stored has parts"
         return live
-
-
-def is_hold(name: str, properties: Mapping[str, str]) -> bool:
-    """Those that a segment got when it was made have the name alone."""
-    return HOLD_PROPERTY in properties or name.startswith("spark-")
 
 
 def describe_part(

@@ -68,12 +68,14 @@ class Engine:
 
     async def _act(self, action: Action) -> None:
         match action:
-            case CreateSegment(segment, subscriptions):
-                await self._segments.create(segment, subscriptions)
-            case AddCursors(segment, subscriptions, at_end):
+            case CreateSegment(segment, subscriptions, properties):
+                await self._segments.create(segment, subscriptions, properties)
+            case AddCursors(segment, subscriptions, at_end, properties):
                 start = END if at_end else EARLIEST
                 await together(
-                    self._segments.create_subscription(segment, name, start)
+                    self._segments.create_subscription(
+                        segment, name, start, properties.get(name, {})
+                    )
                     for name in subscriptions
                 )
             case SealSegment(segment):

@@ -38,6 +38,8 @@ class LegacySeen:
     clients: tuple[ClassicClient, ...] = ()
     """Those that cannot follow."""
     properties: dict[str, str] = field(default_factory=dict)
+    cursor_properties: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of the subscriptions that have any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,12 @@ class Legacy:
             return LegacySeen()
         if self._load_groups is not None and live.has_clients():
             await self._load_groups(scalable_name(topic))
+        durable = [each for each in live.subscriptions.values() if each.durable]
         return LegacySeen(
-            frozenset(each.name for each in live.subscriptions.values() if each.durable),
+            frozenset(each.name for each in durable),
             tuple(find_classic_clients(self._guard, live)),
             dict(live.properties),
+            {each.name: dict(each.properties) for each in durable if each.properties},
         )
 
     async def backlogs(self, name: str) -> dict[str, LegacyBacklog]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -265,21 +265,23 @@ class Migrations:
         await self._store.put(path, encode_preparation(preparation), expect=ABSENT)
         await self._copy_policies(survey.topic, topic)
         parents = legacy_names(survey.topic, survey.partitions)
-        names = _cursors_of(await self._legacy.ask_all(parents, Legacy.look, load=True))
-        return await self._advance(topic, record, {}, names)
+        looked = await self._legacy.ask_all(parents, Legacy.look, load=True)
+        return await self._advance(topic, record, {}, looked)
 
     async def _advance(
         self,
         topic: TopicName,
         record: ScalableTopicMetadata,
         seen: SegmentsSeen,
-        names: frozenset[str],
+        parents: Sequence[LegacySeen],
         *,
         is_held: bool = False,
     ) -> SegmentsSeen:
         """Go on as far as possible from what was seen: these segments have no other writer."""
         engine = self._engine(topic)
-        while step := decide_preparation(record, seen, names, is_held=is_held):
+        names = frozenset(name for each in parents for name in each.cursors)
+        properties = {name: own for each in parents for name, own in each.cursor_properties.items()}
+        while step := decide_preparation(record, seen, names, properties, is_held=is_held):
             await engine.take(step)
             if step.phase is Phase.PUBLISH:
                 break
@@ -327,7 +329,7 @@ class Migrations:
             properties = await self._find_properties(survey.topic, seen[0].properties)
             record = replace(record, properties=properties)
             # From here on there is only forward: the topic is scalable.
-            await self._advance(topic, record, prepared, _cursors_of(seen), is_held=True)
+            await self._advance(topic, record, prepared, seen, is_held=True)
             suspension.is_scalable = True
 
     async def _find_properties(self, name: TopicName, own: Mapping[str, str]) -> dict[str, str]:
@@ -447,7 +449,3 @@ def _failed(topic: TopicName, bug: Exception) -> MigrationFailed:
 
 def _always(policies: TopicPolicies) -> Callable[[TopicPolicies], TopicPolicies]:
     return lambda _: policies
-
-
-def _cursors_of(seen: Iterable[LegacySeen]) -> frozenset[str]:
-    return frozenset(name for each in seen for name in each.cursors)

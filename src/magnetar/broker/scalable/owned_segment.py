@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import TypeAlias, cast
 
 from magnetar.broker.broker_call import BrokerCalls
-from magnetar.broker.scalable.segment import Segments
+from magnetar.broker.scalable.segment import NO_PROPERTIES, Segments
 from magnetar.broker.subscription import Subscription
 from magnetar.model.name import TopicName
 from magnetar.model.segment import SegmentRef
+from magnetar.rules.phase import SubscriptionProperties
 
 Place: TypeAlias = Callable[[TopicName], Awaitable[None]]
 """Sees to it that a segment that is about to be made gets a broker with little load."""
@@ -43,12 +44,17 @@ class _OwnedSegments:
 
         return ask
 
-    async def create(self, segment: SegmentRef, subscriptions: Collection[str]) -> None:
+    async def create(
+        self,
+        segment: SegmentRef,
+        subscriptions: Collection[str],
+        properties: SubscriptionProperties = NO_PROPERTIES,
+    ) -> None:
         owned = segment.name_in(self._topic)
         if self._place is not None:
             await self._place(owned)
-        names, method = tuple(subscriptions), Segments.create
-        await self._calls.ask(owned, self._topic, method, self._local, segment, names)
+        names, known, method = tuple(subscriptions), dict(properties), Segments.create
+        await self._calls.ask(owned, self._topic, method, self._local, segment, names, known)
 
     def loaded_subscription(self, segment: SegmentRef, name: str) -> Subscription | None:
         return self._local.loaded_subscription(segment, name)

@@ -11,10 +11,12 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
+    Mapping,
     Sequence,
 )
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar
 
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.lag import Lag, count_lag
@@ -34,12 +36,13 @@ from magnetar.model.subscription import INTERNAL_CURSORS
 from magnetar.rules.drain import SeekTarget, SegmentUse, ToEnd, ToStart, ToTime
 from magnetar.rules.hotspot import KeySample
 from magnetar.rules.layout import is_kept
-from magnetar.rules.phase import SegmentSeen
+from magnetar.rules.phase import SegmentSeen, SubscriptionProperties
 from magnetar.runtime.task import yield_to_loop
 
 T = TypeVar("T")
 
 _NO_LOAD: Final = SegmentLoad()
+NO_PROPERTIES: Final[Mapping[str, Any]] = MappingProxyType({})
 AT_ONCE_MAX: Final = 32
 _A_TURN: Final = 64
 """Calls, or things looked at, between two chances for others to run."""
@@ -96,22 +99,33 @@ class Segments:
         name = segment.name_in(self._topic)
         live = self._loaded(name)
         if live is not None:
-            return SegmentSeen(live.log.record.terminated is not None, _durable_names(live))
+            found = {each.name: each.properties for each in _durable(live)}
+            return _see(is_sealed=live.log.record.terminated is not None, found=found)
         records = await self._catalog.logs.tree.records(name)
         stored = await records.load()
         if stored is None:
             return None
-        born = parse_born(stored[0].properties)
-        cursors = frozenset((*born, *await records.load_cursors())) - INTERNAL_CURSORS
-        return SegmentSeen(stored[0].terminated is not None, cursors)
+        found = dict.fromkeys(parse_born(stored[0].properties), NO_PROPERTIES)
+        for cursor, (info, _) in (await records.load_cursors()).items():
+            found[cursor] = info.cursor_properties
+        return _see(is_sealed=stored[0].terminated is not None, found=found)
 
-    async def create(self, segment: SegmentRef, subscriptions: Collection[str]) -> None:
+    async def create(
+        self,
+        segment: SegmentRef,
+        subscriptions: Collection[str],
+        properties: SubscriptionProperties = NO_PROPERTIES,
+    ) -> None:
         """Make the topic and a cursor at its start for each subscription."""
         names = frozenset(subscriptions)
-        topic = await self._load(segment, create=True, cursors=names)
+        plain = names - properties.keys()
+        topic = await self._load(segment, create=True, cursors=plain)
         missing = sorted(names - topic.subscriptions.keys())
         if missing:
-            await together(_create_subscription(topic, name, EARLIEST) for name in missing)
+            await together(
+                _create_subscription(topic, name, EARLIEST, properties.get(name, {}))
+                for name in missing
+            )
 
     async def seal(self, segment: SegmentRef) -> None:
         await (await self._load(segment, create=True)).termination.run()
@@ -141,9 +155,13 @@ class Segments:
         return frozenset() if seen is None else seen.cursors
 
     async def create_subscription(
-        self, segment: SegmentRef, name: str, start: Position = EARLIEST
+        self,
+        segment: SegmentRef,
+        name: str,
+        start: Position = EARLIEST,
+        properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> None:
-        await _create_subscription(await self._load(segment), name, start)
+        await _create_subscription(await self._load(segment), name, start, properties)
 
     async def delete_subscription(self, segment: SegmentRef, name: str) -> None:
         try:
@@ -176,8 +194,7 @@ class Segments:
             if not await self.subscriptions(segment):  # nor any backlog
                 return SegmentUse(sum(part.size for part in stored[0].ledgers))
             topic = await self._load(segment)
-        durable = (each for each in topic.subscriptions.values() if each.durable)
-        waiting = tuple(sorted(each.name for each in durable if each.backlog))
+        waiting = tuple(sorted(each.name for each in _durable(topic) if each.backlog))
         return SegmentUse(topic.log.sequence.total_bytes, waiting)
 
     async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
@@ -327,15 +344,25 @@ def _clients(topic: PersistentTopic) -> Iterable[SegmentClient]:
         yield from (SegmentClient(each.name, subscription.name) for each in subscription.consumers)
 
 
-def _durable_names(topic: PersistentTopic) -> frozenset[str]:
-    return frozenset(name for name, each in topic.subscriptions.items() if each.durable)
+def _durable(topic: PersistentTopic) -> Iterable[Subscription]:
+    return (each for each in topic.subscriptions.values() if each.durable)
 
 
-async def _create_subscription(topic: PersistentTopic, name: str, start: Position) -> None:
+def _see(*, is_sealed: bool, found: Mapping[str, Mapping[str, str]]) -> SegmentSeen:
+    names = frozenset(found) - INTERNAL_CURSORS
+    properties = {name: dict(own) for name, own in found.items() if own and name in names}
+    return SegmentSeen(is_sealed, names, properties)
+
+
+async def _create_subscription(
+    topic: PersistentTopic, name: str, start: Position, properties: Mapping[str, str]
+) -> None:
     """A reader of the same name is not in the way: durable names win."""
     present = topic.subscriptions.get(name)
     if present is None:
-        await topic.subscriptions.create(name, position=start, is_limited=False)
+        await topic.subscriptions.create(
+            name, position=start, properties=properties, is_limited=False
+        )
 
 
 END: Final = LATEST

@@ -122,14 +122,18 @@ class SubscriptionRegistry:
             self._complete.add(name)
 
     async def _add_cursors(self, name: str, starts: Mapping[Segment, Position]) -> None:
-        """A segment without a topic gets them when it is made, or has nothing to be read."""
-
-        async def add(segment: Segment, start: Position) -> None:
-            seen = await self._segments.see(segment.ref)
-            if seen is not None and name not in seen.cursors:
-                await self._segments.create_subscription(segment.ref, name, start)
-
-        await together(add(segment, start) for segment, start in starts.items())
+        """With the properties of those that are there. A segment without a topic gets them when it
+        is made, or has nothing to be read.
+        """
+        found = await together(self._segments.see(each.ref) for each in starts)
+        seen = {each: saw for each, saw in zip(starts, found, strict=True) if saw is not None}
+        known = (saw.properties[name] for saw in seen.values() if name in saw.properties)
+        properties = next(known, {})
+        await together(
+            self._segments.create_subscription(each.ref, name, starts[each], properties)
+            for each, saw in seen.items()
+            if name not in saw.cursors
+        )
 
     # ------------------------------------------------------------------ going
 

@@ -32,7 +32,7 @@ from magnetar.model.name import TopicName, parse_namespace, parse_topic
 from magnetar.model.read_plan import Cut, CutQuery, HoldMove, ReadQuery
 from magnetar.model.scalable import ScalableTopicMetadata
 from magnetar.model.segment import SegmentId
-from magnetar.wire.command import BaseCommand, CommandSubscribe
+from magnetar.wire.command import BaseCommand, CommandSubscribe, KeyValue
 from tests.unit.broker.scalable.cluster_place import Broker, Cluster, eventually, run_cluster
 
 TOPIC = parse_topic("topic://shop/eu/orders")
@@ -138,17 +138,23 @@ def _queue() -> Any:
 
 def test_a_subscription_that_a_client_makes_anywhere_is_on_every_segment() -> None:
     async def body(cluster: Cluster) -> None:
-        await _open_topic(cluster)
+        controller = await _open_topic(cluster)
         owners = await _owners(cluster)
         layout = await cluster.layout(TOPIC)
         far = next(n for n, each in owners.items() if each is not cluster.brokers[0])
         peer = owners[far].connect()
         name = layout.get(far).name_in(TOPIC).full
-        answer = await peer.subscribe(name, "mine", CommandSubscribe.Shared, consumer_id=1)
+        own = [KeyValue(key="team", value="eu")]
+        answer = await peer.subscribe(
+            name, "mine", CommandSubscribe.Shared, consumer_id=1, subscription_properties=own
+        )
         assert answer.type == BaseCommand.SUCCESS
+        await controller.changes.split(far)
+        layout = await cluster.layout(TOPIC)
+        assert len(layout.segments) == 6
         for segment in layout.segments:
             live = await cluster.live(TOPIC, segment)
-            assert "mine" in live.subscriptions
+            assert live.subscriptions["mine"].properties == {"team": "eu"}
 
     run_cluster(body)
 

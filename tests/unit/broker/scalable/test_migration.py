@@ -114,7 +114,8 @@ def test_every_subscription_is_on_the_children_and_parents_keep_their_cursors() 
             peer.ack(1, peer.messages(1)[-4])
             await peer.close_consumer(1)
             peer._wire.received.clear()
-        await first.subscriptions.create("nobody", position=EARLIEST)
+        own = {"team": "eu"}
+        await first.subscriptions.create("nobody", position=EARLIEST, properties=own)
         await second.subscriptions.create("nobody", position=EARLIEST)
         await second.subscriptions.create("second only", position=EARLIEST)
         marks = {name: each.cursor.backlog for name, each in first.subscriptions.items()}
@@ -125,6 +126,7 @@ def test_every_subscription_is_on_the_children_and_parents_keep_their_cursors() 
         for segment in controller.layout.active:
             child = await live(place, segment.name_in(TOPIC).full)
             assert set(child.subscriptions) == names
+            assert child.subscriptions["nobody"].properties == own
         assert {name: first.subscriptions[name].backlog for name in marks} == marks
         assert marks == {"kind-0": 4, "kind-1": 4, "nobody": 5}
 

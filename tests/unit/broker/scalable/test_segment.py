@@ -49,6 +49,24 @@ def test_a_segment_looks_the_same_loaded_and_not_loaded() -> None:
     run(body)
 
 
+def test_subscriptions_of_a_segment_have_their_properties_loaded_and_not_loaded() -> None:
+    async def body(place: Place) -> None:
+        segments = place.service.scalable.segments_of(TOPIC)
+        await segments.create(REF, ("a", "b"), {"b": {"team": "eu"}})
+        await segments.create_subscription(REF, "c", EARLIEST, {"team": "us"})
+        own = {"b": {"team": "eu"}, "c": {"team": "us"}}
+        assert await segments.see(REF) == SegmentSeen(False, frozenset("abc"), own)
+        await place.service.catalog.unload_topic(REF.name_in(TOPIC))
+        assert await segments.see(REF) == SegmentSeen(False, frozenset("abc"), own)
+        live = await place.service.catalog.load_topic(REF.name_in(TOPIC))
+        assert {name: dict(each.properties) for name, each in live.subscriptions.items()} == {
+            "a": {},
+            **own,
+        }
+
+    run(body)
+
+
 def test_what_the_broker_keeps_for_itself_is_no_subscription_of_a_segment() -> None:
     async def body(place: Place) -> None:
         segments = place.service.scalable.segments_of(TOPIC)
