@@ -159,6 +159,15 @@ def test_trimmed_ledgers_are_a_gap_that_says_from_where_to_where() -> None:
     assert outlook.pending[0].spans == (Span(5, 0, 9), Span(6, 0, 1))
 
 
+def test_a_segment_that_waits_for_its_turn_is_missed_when_it_is_trimmed() -> None:
+    """A limit of one message leaves nothing for the second."""
+    view = topic(segment(0, (1, 10)), segment(1, (2, 10)))
+    read = read_all(TopicOffset(), view, Limits(messages_max=1))
+    assert sorted(read.places.values()) in ([(1, -1, -1), (2, 0, -1)], [(1, 0, -1), (2, -1, -1)])
+    trimmed = topic(segment(0, (5, 3)), segment(1, (6, 3)))
+    assert {gap.segment for gap in plan_outlook(read, trimmed, None).gaps} == {0, 1}
+
+
 def test_under_a_hold_a_trimmed_ledger_was_read_to_its_end() -> None:
     held = replace(segment(0, (5, 10)), cursors=frozenset({"h"}))
     view = topic(held)

@@ -403,6 +403,29 @@ def test_a_trimmed_ledger_is_told_or_skipped_exactly(small_ledgers: MagnetarBrok
         assert numbers(rows) == [*range(15), *range(55 - kept, 55)]
 
 
+@pytest.mark.parametrize("start", ["earliest", '{"positions": {}}', '{"%s": {"at": 1}}'])
+def test_what_is_trimmed_after_the_start_of_a_query_and_before_its_first_batch_is_told(
+    small_ledgers: MagnetarBroker, start: str
+) -> None:
+    """A query knows where each segment began when it was started."""
+    broker, name = small_ledgers, fresh()
+    connection = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
+    with AdminClient(broker.admin_url) as admin:
+        admin.topics.create(f"persistent://{name}")
+        publish_regular(broker.service_url, name, range(5), batching=False)
+        reader = Engine(connection).make_reader(
+            topic=name, startingOffsets=start.replace("%s", name), hold="false"
+        )
+        try:
+            first = reader.initialOffset()
+            publish_regular(broker.service_url, name, range(5, 35), batching=False)
+            await_trimmed(admin, name)
+            with pytest.raises(DataLost, match=r"segment 0 of .*, after \d+:-1 and before \d+:0"):
+                reader.latestOffset(first, reader.getDefaultReadLimit())
+        finally:
+            reader.stop()
+
+
 def test_a_ledger_trimmed_before_a_batch_is_repeated_is_told_or_skipped_exactly(
     small_ledgers: MagnetarBroker,
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from magnetar.model.position import LATEST
 from magnetar.spark.offset import BEFORE_ALL, Place, TopicOffset, parse_topic_offset
 from magnetar.spark.option import Bound, Edge
-from magnetar.spark.plan import SegmentView, TopicView, start_latest
+from magnetar.spark.plan import SegmentView, TopicView, begin, start_latest
 from magnetar.spark.slice import Slice
 from magnetar.spark.stretch import count_bytes, normalize_place, spans_between
 
@@ -17,10 +17,15 @@ FindTime = Callable[[SegmentView, int], Place]
 
 
 def resolve_bound(bound: Bound, view: TopicView, find_time: FindTime) -> TopicOffset:
-    """Everything up to the bound."""
-    bound = bound.of(view.name)
+    """Everything up to the bound. What is trimmed from now on of a segment is a gap, also when
+    nothing of it was read.
+    """
+    return begin(_resolve(bound.of(view.name), view, find_time), view)
+
+
+def _resolve(bound: Bound, view: TopicView, find_time: FindTime) -> TopicOffset:
     if bound.edge is Edge.EARLIEST:
-        return TopicOffset()
+        return TopicOffset({}, frozenset(), view.next)
     if bound.edge is Edge.LATEST:
         return start_latest(view)
     if bound.at_ms is not None:

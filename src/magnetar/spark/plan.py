@@ -249,6 +249,8 @@ def apply_reads(
             places[segment.id] = through
         elif through != BEFORE_ALL:
             places[segment.id] = normalize_place(segment.ledgers, through)
+        elif pending.spans:  # it has its turn later; what is trimmed until then is a gap
+            places[segment.id] = Place(pending.spans[0].ledger, -1)
     # What is read to the end and gone needs no place any more.
     kept = {number: place for number, place in places.items() if number in present}
     gone = {number for number in ended if number not in present and number < view.next}
@@ -285,6 +287,16 @@ def find_lost(
         elif gap := find_gap(view, segment, after, hold=hold):
             lost.append(gap)
     return lost
+
+
+def begin(offset: TopicOffset, view: TopicView) -> TopicOffset:
+    """The same place, told by the first ledger where nothing of a segment was read."""
+    first = {
+        segment.id: Place(segment.ledgers[0].ledger, -1)
+        for segment in view.segments
+        if segment.ledgers and segment.id not in offset.ended
+    }
+    return replace(offset, places=first | dict(offset.places))
 
 
 def start_latest(view: TopicView) -> TopicOffset:
