@@ -168,6 +168,38 @@ def test_a_segment_that_waits_for_its_turn_is_missed_when_it_is_trimmed() -> Non
     assert {gap.segment for gap in plan_outlook(read, trimmed, None).gaps} == {0, 1}
 
 
+@pytest.mark.parametrize(
+    ("after", "first", "last", "is_lost"),
+    [
+        (Place(3, 4), Place(3, 5), Place(3, 9), True),
+        (Place(3, 4), Place(3, 1), Place(3, 5), True),
+        (Place(3, 4), Place(3, 1), Place(3, 4), False),  # read before the hold was moved
+        (Place(3, 4), Place(5, 0), Place(5, 3), False),  # still there
+        (Place(3, 4), Place(4, 0), Place(5, 3), True),
+        (Place(3, 4, 1), Place(3, 4), Place(3, 4), True),  # the rest of a batch
+        (BEFORE_ALL, Place(3, 0), Place(3, 9), True),
+    ],
+)
+def test_under_a_hold_that_was_moved_by_others_what_was_not_read_is_a_gap(
+    after: Place, first: Place, last: Place, is_lost: bool
+) -> None:
+    held = replace(segment(0, (5, 10)), cursors=frozenset({"h"}), passed=(first, last))
+    expected = Gap(NAME, 0, after, Place(5, 0)) if is_lost else None
+    assert find_gap(topic(held), held, after, hold="h") == expected
+
+
+def test_behind_a_hold_that_was_moved_to_the_end_reading_goes_on_there() -> None:
+    held = replace(segment(0), cursors=frozenset({"h"}), passed=(Place(3, 5), Place(4, 2)))
+    view = topic(held)
+    read = TopicOffset({0: Place(3, 4)}, frozenset(), 1)
+    outlook = plan_outlook(read, view, None, hold="h")
+    assert outlook.gaps == (Gap(NAME, 0, Place(3, 4), None),)
+    (pending,) = outlook.pending
+    after = apply_reads(read, view, outlook, {0: pending.through})
+    assert after.places == {0: Place(4, 2)}
+    assert not plan_outlook(after, view, None, hold="h").gaps
+
+
 def test_under_a_hold_a_trimmed_ledger_was_read_to_its_end() -> None:
     held = replace(segment(0, (5, 10)), cursors=frozenset({"h"}))
     view = topic(held)

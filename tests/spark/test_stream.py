@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -367,12 +367,15 @@ def test_segments_that_were_read_may_go_while_the_query_is_stopped(
         query.run()
 
 
+SMALL: Final = {
+    "managedLedgerMaxEntriesPerLedger": 10,
+    "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+}
+
+
 @pytest.fixture
 def small_ledgers(magnetar_broker_factory: StartBroker) -> MagnetarBroker:
-    """Ten entries a ledger."""
-    return magnetar_broker_factory(
-        managedLedgerMaxEntriesPerLedger=10, managedLedgerMinLedgerRolloverTimeMinutes=0
-    )
+    return magnetar_broker_factory(**SMALL)
 
 
 def await_trimmed(admin: AdminClient, topic: str) -> int:
@@ -446,6 +449,105 @@ def test_a_ledger_trimmed_before_a_batch_is_repeated_is_told_or_skipped_exactly(
             engine.run()
         rows = engine.run(failOnDataLoss="false")
         assert numbers(rows) == [*range(15), *range(55 - kept, 55)]
+
+
+def expire(admin: AdminClient, topic: str, hold: str) -> None:
+    """As the time to live of messages does."""
+    full, deadline = f"persistent://{topic}", time.monotonic() + 60
+    while admin.topics.stats(full)["subscriptions"][hold]["msgBacklog"]:
+        assert time.monotonic() < deadline
+        admin.subscriptions.expire(full, hold, 1)
+        time.sleep(0.05)
+
+
+def clear(admin: AdminClient, topic: str, hold: str) -> None:
+    admin.subscriptions.skip_all(f"persistent://{topic}", hold)
+
+
+@pytest.mark.parametrize("pass_by", [expire, clear])
+def test_what_a_hold_was_moved_past_unread_is_told_or_skipped_exactly(
+    small_ledgers: MagnetarBroker, pass_by: Callable[[AdminClient, str, str], None]
+) -> None:
+    """A hold keeps nothing from expiry, a quota or an administrator, but tells what they took."""
+    broker, name = small_ledgers, fresh()
+    connection = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
+    with AdminClient(broker.admin_url) as admin:
+        admin.topics.create(f"persistent://{name}")
+        engine = Engine(connection, topic=name, startingOffsets="earliest", holdName="keeper")
+        publish_regular(broker.service_url, name, range(15), batching=False)
+        assert len(engine.run()) == 15
+        publish_regular(broker.service_url, name, range(15, 55), batching=False)
+        pass_by(admin, name, "keeper")
+        await_trimmed(admin, name)
+        broker.crash()
+        broker.start()
+        kept = int(admin.topics.internal_stats(f"persistent://{name}")["numberOfEntries"])
+        with pytest.raises(DataLost, match=r"segment 0 of .*, after \d+:-?\d+ and before \S+"):
+            engine.run()
+        rows = engine.run(failOnDataLoss="false")
+        assert numbers(rows) == [*range(15), *range(55 - kept, 55)]
+        publish_regular(broker.service_url, name, range(55, 75), batching=False)
+        assert len(engine.run()) == len(rows) + 20
+        await_trimmed(admin, name)
+        assert len(engine.run()) == len(rows) + 20
+
+
+def test_what_a_hold_was_moved_past_and_the_query_has_read_is_not_missed(
+    small_ledgers: MagnetarBroker,
+) -> None:
+    """A query that is stopped after a batch has not moved its hold past that one."""
+    broker, name = small_ledgers, fresh()
+    connection = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
+    with AdminClient(broker.admin_url) as admin:
+        admin.topics.create(f"persistent://{name}")
+        engine = Engine(connection, topic=name, startingOffsets="earliest", holdName="keeper")
+        publish_regular(broker.service_url, name, range(15), batching=False)
+        engine.run()
+        publish_regular(broker.service_url, name, range(15, 34), batching=False)
+
+        def stop(step: str, number: int) -> None:
+            if step == "log commit":
+                engine.commits.append(number)
+                kill()
+
+        engine.between = stop
+        with pytest.raises(Killed):
+            engine.run()
+        clear(admin, name, "keeper")
+        publish_regular(broker.service_url, name, range(34, 60), batching=False)
+        admin.topics.trim(f"persistent://{name}")
+        engine.between = lambda step, number: None
+        assert numbers(engine.run()) == list(range(60))
+
+
+def test_a_segment_that_a_hold_was_moved_past_unread_stays_until_that_is_told(
+    magnetar_broker_factory: StartBroker,
+) -> None:
+    broker, name = magnetar_broker_factory(retentionCheckIntervalInSeconds=1, **SMALL), fresh()
+    connection = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url}
+    with AdminClient(broker.admin_url) as admin:
+        admin.scalable_topics.create(name)
+        engine = Engine(connection, topic=name, startingOffsets="earliest", holdName="keeper")
+        publish(broker.service_url, name, range(15), key_of, batching=False)
+        assert len(engine.run()) == 15
+        for start in (15, 35):  # a ledger is full when entries have come, not among them
+            values = range(start, start + 20)
+            publish(broker.service_url, name, values, key_of, batching=False)
+        admin.scalable_topics.split(name, 0)
+        publish(broker.service_url, name, range(55, 60), key_of, batching=False)
+        admin.scalable_topics.clear_backlog(name, "keeper")
+        deadline = time.monotonic() + 60
+        while len(left := admin.scalable_topics.segment_internal_stats(name, 0)["ledgers"]) > 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert admin.scalable_topics.prune(name) == []
+        broker.crash()
+        broker.start()
+        with pytest.raises(DataLost, match=rf"segment 0 of {name}, after \d+:\S+ and before \d+:0"):
+            engine.run()
+        rows = numbers(engine.run(failOnDataLoss="false"))
+        assert rows == [*range(15), *range(55 - left[0]["entries"], 60)]
+        await_gone(admin, name, 0)
 
 
 def test_a_hold_keeps_what_the_query_has_not_read_and_goes_when_told(

@@ -14,6 +14,7 @@ from magnetar.broker.consumer_group import ConsumerGroup, GroupSet, GroupTopic
 from magnetar.broker.dispatch.backlog import Backlog
 from magnetar.broker.dispatch.committed import Source
 from magnetar.broker.expiry import Expiry
+from magnetar.broker.hold import add_passed, clear_passed, note_passed, parse_passed
 from magnetar.broker.limiter import RateLimiter, make_limiter
 from magnetar.broker.log_search import position_at
 from magnetar.broker.transactional import TopicTransactions
@@ -28,6 +29,7 @@ from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.log import Log
 from magnetar.model.name import TopicName
 from magnetar.model.position import EARLIEST, LATEST, Position
+from magnetar.model.subscription import HOLD_PROPERTY
 from magnetar.rules.dispatch.machine import NO_LIMIT, DispatchLimits
 from magnetar.rules.transaction.buffer import TransactionBuffer
 from magnetar.runtime.log import Logger
@@ -322,17 +324,28 @@ class Subscription(ConsumerGroup):
     async def skip_all(self) -> None:
         await self.acknowledge_through(self.topic.log.sequence.last_position)
 
-    async def acknowledge_through(self, position: Position) -> int:
-        """On behalf of its consumers; return how many entries that was."""
+    async def acknowledge_through(self, position: Position, *, read: Position | None = None) -> int:
+        """On behalf of its consumers, or of the query whose hold it is: `read` is how far that has
+        come. Return how many entries that was.
+        """
         before, pin = self.cursor.backlog, self.topic.buffer.pin
         if pin is not None and position >= pin:  # what is not committed yet was not missed
             position = self.topic.log.sequence.previous_position(pin)
+        first, known = self.cursor.first_unacked(), parse_passed(self.cursor.properties)
         self.cursor.acknowledge_through(position)
+        passed = known
+        if read is not None:
+            passed = clear_passed(known, read)
+        elif HOLD_PROPERTY in self.properties:
+            passed = add_passed(known, first, position)
         if self.dispatcher is not None:
             self.dispatcher.discard(
                 EARLIEST, position, self.topic.log.sequence.next_position(position)
             )
-        await self.cursor.flush()
+        if passed != known:
+            await self.cursor.set_properties(note_passed(self.cursor.properties, passed))
+        else:
+            await self.cursor.flush()
         self.on_end_reached()
         return before - self.cursor.backlog
 

@@ -81,6 +81,10 @@ class PartState(Struct, frozen=True, omit_defaults=True, rename="camel"):
     sealed_ms: int = 0
     is_held: bool = False
     """Whether the query's subscription is there."""
+    passed: tuple[str, ...] = ()
+    """The first and the last entry that this subscription was moved past although the query has not
+    read them, by expiry, a quota or an administrator.
+    """
     hidden: tuple[HiddenRange, ...] = ()
     before: str = ""
     """The last entry before the time that was asked for."""

@@ -113,7 +113,9 @@ class Retention:
 class SegmentUse:
     size_bytes: int = 0
     waiting: tuple[str, ...] = ()
-    """Durable subscriptions that have not drained it."""
+    """Durable subscriptions that have not drained it, and holds that were moved past entries of it
+    which their query has not read.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,7 @@ def _parse_part(document: Mapping[str, Any], hold: str | None) -> SegmentView:
         is_sealed=bool(document.get("isSealed", False)),
         is_pinned=bool(document.get("isPinned", False)),
         cursors=frozenset([hold]) if is_held and hold is not None else frozenset(),
+        passed=tuple(_parse(str(each)) for each in document.get("passed", ())),
         visible=_parse(str(document.get("end", "-1:-1"))),
         hidden=tuple(Span(*each) for each in document.get("hidden", ())),
         sealed_ms=int(document.get("sealedMs", 0)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from magnetar.errors import MagnetarError
 from magnetar.spark.offset import BEFORE_ALL, Offset, Place, TopicOffset
@@ -44,6 +45,10 @@ class SegmentView:
     """Given where ledgers cannot be counted: the last entry."""
     cursors: frozenset[str] = frozenset()
     """The subscriptions that keep what they have not acknowledged."""
+    passed: tuple[Place, ...] = ()
+    """The first and the last entry that the query's hold was moved past by others than the query:
+    expiry, a quota or an administrator.
+    """
     visible: Place | None = None
     """The last entry that readers may get, where that is known: transactions may hide others."""
     is_pinned: bool = False
@@ -136,24 +141,34 @@ def find_gap(
 ) -> Gap | None:
     """What was trimmed after the last place that was read.
 
-    Of a ledger that is gone the end is unknown. While the query's hold stands, it went
-    because all of it was read.
+    Of a ledger that is gone the end is unknown. While the query's hold stands, it went because all
+    of it was read, or because others have moved the hold past it.
     """
     ledgers = [each.ledger for each in segment.ledgers]
-    if after == BEFORE_ALL or segment.last is not None or not ledgers or after.ledger in ledgers:
+    if segment.last is not None or after.ledger in ledgers:
         return None
-    if after.ledger > ledgers[-1] and after.entry < 0:
-        return None  # that ledger never had an entry
-    if after.ledger > ledgers[-1]:
+    following = next((Place(each, 0) for each in ledgers if each > after.ledger), None)
+    if ledgers and following is None:
+        if after.entry < 0:
+            return None  # that ledger never had an entry
         raise OffsetForeign(
             f"The offset says that segment {segment.id} of {view.name} was read up to"
             f" {after.position}, and its last ledger is {ledgers[-1]}: the offset belongs to"
             " another topic of this name"
         )
-    following = next(each for each in ledgers if each > after.ledger)
-    return (
-        None if hold in segment.cursors else Gap(view.name, segment.id, after, Place(following, 0))
-    )
+    if hold in segment.cursors:
+        is_lost = _is_passed(segment, after, following)
+    else:
+        is_lost = after != BEFORE_ALL and following is not None
+    return Gap(view.name, segment.id, after, following) if is_lost else None
+
+
+def _is_passed(segment: SegmentView, after: Place, following: Place | None) -> bool:
+    """Whether the hold was moved past entries behind the one place and before the other."""
+    if not segment.passed:
+        return False
+    first, last = segment.passed
+    return last.sort_key > after.sort_key and (following is None or first < following)
 
 
 def is_made_anew(read: TopicOffset, view: TopicView) -> bool:
@@ -196,9 +211,11 @@ def plan_outlook(
         gap = find_gap(view, segment, after, hold=hold)
         if gap is not None:
             gaps.append(gap)
-            after = Place(gap.before.ledger, -1) if gap.before is not None else segment.end
+            after = Place(gap.before.ledger, -1) if gap.before else segment.passed[-1]
             skipped[view.name, segment.id] = after
         through = segment.end if limits is None else min_place(segment.end, limits[segment.id].end)
+        if gap is not None:
+            through = max(through, after, key=attrgetter("sort_key"))
         spans = tuple(_spans(segment, after, through))
         if spans or segment.is_final or gap is not None:
             pending.append(Pending(view.name, segment, after, through, spans))

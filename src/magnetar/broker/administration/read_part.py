@@ -16,6 +16,7 @@ from magnetar.broker.administration.port import PartSources
 from magnetar.broker.administration.registry import finds
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.entry import published_ms
+from magnetar.broker.hold import parse_passed
 from magnetar.broker.log_search import last_visible, position_at
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.scalable.segment import together
@@ -27,6 +28,7 @@ from magnetar.errors import (
     SubscriptionNotFound,
     TopicNotFound,
 )
+from magnetar.ledger.info import LogRecords
 from magnetar.ledger.message_count import Allowance
 from magnetar.ledger.sequence import LedgerSequence
 from magnetar.model.name import parse_namespace, parse_stored_topic
@@ -70,7 +72,7 @@ class ReadParts:
         try:
             live = self._owners.catalog.find(name)
             if live is None and part.at_ms is None:
-                stored = await self._look_stored(part)
+                stored = await self._look_stored(part, hold)
                 if stored is not None:
                     return stored
             if live is None:
@@ -86,10 +88,16 @@ class ReadParts:
             before = format_place(live.log.sequence.previous_position(first))
         end = last_visible(live.log, live.buffer)
         state = describe_part(part, live.log.sequence, end, live.buffer)
-        is_held = hold in live.subscriptions
-        return replace(state, is_held=is_held, before=before)
+        held = live.subscriptions.get(hold)
+        passed = None if held is None else parse_passed(held.cursor.properties)
+        return replace(
+            state,
+            is_held=held is not None,
+            passed=() if passed is None else tuple(map(format_place, passed)),
+            before=before,
+        )
 
-    async def _look_stored(self, part: PartQuery) -> PartState | None:
+    async def _look_stored(self, part: PartQuery, hold: str) -> PartState | None:
         """None for what must be loaded: it may have an open ledger, or transactions."""
         records = await self._owners.tree.records(parse_stored_topic(part.name))
         found = await records.load()
@@ -100,8 +108,12 @@ class ReadParts:
             return None
         ledgers = sorted(info.ledgers, key=lambda each: each.ledger_id)
         sequence = LedgerSequence().restore(ledgers)
-        if part.position and parse_place(part.position).ledger_id not in sequence.by_id:
-            return None  # whether a hold stands there is asked of the topic
+        if part.position:
+            is_whole = parse_place(part.position).ledger_id in sequence.by_id
+        else:
+            is_whole = not hold or await _has_passed_nothing(records, hold)
+        if not is_whole:
+            return None  # whether a hold stands there, and was moved on, is asked of the topic
         return describe_part(part, sequence, sequence.last_position, _NONE_HIDDEN)
 
     # ------------------------------------------------------------------ how far
@@ -154,7 +166,8 @@ class ReadParts:
         if HOLD_PROPERTY not in held.properties:  # made with the segment, by its name alone
             await held.set_properties({**held.properties, **_PROPERTIES})
         if position.ledger_id >= 0:
-            await held.acknowledge_through(live.log.sequence.floor(position))
+            through = live.log.sequence.floor(position)
+            await held.acknowledge_through(through, read=position)
         return HoldState.MOVED
 
     async def list_holds(self, parts: tuple[str, ...]) -> tuple[dict[str, int], ...]:
@@ -200,6 +213,12 @@ class ReadParts:
             live = await self._owners.catalog.load_topic(topic)
         assert isinstance(live, PersistentTopic), "only what is stored has parts"
         return live
+
+
+async def _has_passed_nothing(records: LogRecords, hold: str) -> bool:
+    """Whether the record of the hold says so, if there is one."""
+    stored = (await records.load_cursors()).get(hold)
+    return stored is None or (stored[0].ledger_id < 0 and not parse_passed(stored[0].properties))
 
 
 def describe_part(

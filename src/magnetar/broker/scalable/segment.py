@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from magnetar.broker.catalog import TopicCatalog
+from magnetar.broker.hold import parse_passed
 from magnetar.broker.lag import Lag, count_lag
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.resource import PartitionedTopics
@@ -194,7 +195,12 @@ class Segments:
             if not await self.subscriptions(segment):  # nor any backlog
                 return SegmentUse(sum(part.size for part in stored[0].ledgers))
             topic = await self._load(segment)
-        waiting = tuple(sorted(each.name for each in _durable(topic) if each.backlog))
+        behind = (
+            each
+            for each in _durable(topic)
+            if each.backlog or parse_passed(each.cursor.properties) is not None
+        )
+        waiting = tuple(sorted(each.name for each in behind))
         return SegmentUse(topic.log.sequence.total_bytes, waiting)
 
     async def move(self, segment: SegmentRef, name: str, target: SeekTarget) -> bool:
