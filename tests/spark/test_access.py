@@ -16,9 +16,10 @@ from magnetar.spark.access import Access, access_of, open_admin
 from magnetar.spark.hold import release_hold
 from magnetar.spark.job.order_audit_command import load_generations
 from magnetar.spark.job.table_command import load_record
-from magnetar.spark.option import InvalidOption, parse_source
+from magnetar.spark.option import InvalidOption, Selection, parse_source
 from magnetar.spark.sink_option import parse_sink
 from magnetar.spark.sink_task import name_task, write_task
+from magnetar.spark.survey import Survey
 from tests.interop.security.place import Place, make_place, token_of
 from tests.spark.engine import Engine, read_batch
 from tests.spark.feed import fresh, numbers
@@ -69,6 +70,26 @@ def test_a_client_certificate_is_shown_and_a_stranger_is_not_let_in(place: Place
     assert numbers(read_batch(own, topic=topic)) == [1]
     with pytest.raises(AdminUnauthorized):
         read_batch(trusting(place), topic=topic)
+
+
+def test_a_query_with_rights_on_its_own_namespace_alone_is_planned_by_the_broker(
+    tmp_path: Path, token: str
+) -> None:
+    """Whether a broker plans reads at all is asked without the name of a topic."""
+    place = make_place(tmp_path, authorizationEnabled=True, superUserRoles="root")
+    topic = "public/mine/t"
+    access = Access(token=token, tls_trust=str(place.authority.certificate))
+    with place.broker, open_admin(place.admin_url_tls, access) as admin:
+        admin.namespaces.create("public/mine")
+        admin.namespaces.grant("public/mine", "reader", ["consume"])
+        admin.scalable_topics.create(topic)
+        with Survey(
+            parse_source(
+                trusting(place, token=token_of("reader"), topic=topic), is_stream=True
+            ).broker
+        ) as survey:
+            assert survey.plan.is_offered
+            assert survey.look(Selection((topic,))).views.keys() == {topic}
 
 
 def test_jobs_take_the_flags_of_every_other_command(place: Place, token: str) -> None:

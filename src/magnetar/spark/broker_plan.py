@@ -18,7 +18,8 @@ from magnetar.spark.option import Bound, Selection
 from magnetar.spark.plan import Pending, SegmentView, TopicView
 from magnetar.spark.stretch import LedgerSize, Span
 
-_PROBE: Final = {"topics": ["public/default/no-such-topic"]}
+_PROBE: Final = {"version": "[[], {}]"}
+"""Of no topic, so that no rights are needed to ask."""
 _PAGE: Final = 20_000
 _OTHERS: Final = "*"
 

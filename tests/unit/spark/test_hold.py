@@ -32,7 +32,7 @@ class Reads:
         self.calls: list[list[str]] = []
 
     def plan(self, query: dict[str, Any]) -> dict[str, Any]:
-        return {"missing": query["topics"]}
+        return {"missing": query.get("topics", [])}
 
     def move_hold(self, hold: str, moves: list[dict[str, str]]) -> None:
         assert hold == "query"
