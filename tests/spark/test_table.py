@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from magnetar.spark.job import table_command
 from magnetar.spark.job.folder import find_folder
 from magnetar.spark.job.table import Table
 from magnetar.testing import MagnetarBroker
+from tests.spark.feed import fresh
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
 
@@ -94,6 +96,42 @@ def test_sealed_segments_are_added_once_and_a_crash_in_between_is_harmless(
     assert sorted(bytes(row["value"]).decode() for row in rest) == sorted(
         f"c{number}" for number in range(20)
     )
+
+
+def test_a_segment_with_open_transactions_is_written_when_they_have_ended_and_its_children_after(
+    spark: SparkSession, tmp_path: Path, magnetar_broker: MagnetarBroker, admin: AdminClient
+) -> None:
+    topic, told = f"topic://{fresh('open')}", list[str]()
+    admin.scalable_topics.create(topic, segments=2)
+    admin.scalable_topics.create_subscription(topic, "keeps-everything")
+    url, admin_url = magnetar_broker.service_url, magnetar_broker.admin_url
+    options = {"topic": topic, "url": url, "admin_url": admin_url, "output": str(tmp_path)}
+
+    def run() -> dict[str, Any]:
+        asked = options | {"format": "parquet"}
+        assert table_command.run(spark, asked, told.append, told.append) == 0
+        manifest: dict[str, Any] = json.loads((tmp_path / "manifest.json").read_text())
+        return manifest["segments"]
+
+    with PulsarClient(url) as client, client.producer(topic, batching=False) as producer:
+        keys = [f"k{number}" for number in range(20)]
+        for key in keys:
+            producer.send(b"before", key=key)
+        transaction = client.transaction()
+        producer.send(b"committed", key=keys[0], transaction=transaction)
+        for key in keys:
+            producer.send(b"behind", key=key)
+        admin.scalable_topics.merge(topic, 0, 1)
+        for key in keys:
+            producer.send(b"child", key=key)
+        admin.scalable_topics.split(topic, 2)
+        [free] = run()
+        assert told[-1] == f"segments {1 - int(free)}, 2 wait for transactions that are open"
+        transaction.commit()
+        assert set(run()) == {"0", "1", "2"}
+        assert "wait" not in told[-1]
+    words = Counter(row[2] for row in read_rows(tmp_path))
+    assert words == {"before": 20, "committed": 1, "behind": 20, "child": 20}
 
 
 def test_a_folder_of_another_topic_and_a_regular_topic_are_refused(

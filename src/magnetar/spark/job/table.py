@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -100,17 +100,35 @@ class Table:
         return files
 
 
+class Plan(NamedTuple):
+    """What a run does about the segments of a topic."""
+
+    due: list[int]
+    """To be written now, parents first."""
+    waiting: list[int]
+    """Sealed, but more may come into them or into those they came out of."""
+    missing: list[int]
+    """Gone before they were written."""
+
+
 def plan_segments(
-    manifest: Mapping[str, Any], record: Mapping[str, Any]
-) -> tuple[list[int], list[int]]:
-    """Sealed segments that the table lacks, parents first; and those that are gone unseen."""
+    manifest: Mapping[str, Any], record: Mapping[str, Any], final: Collection[int]
+) -> Plan:
+    """`final` are those behind whose visible end nothing will stand: a segment that is sealed may
+    have transactions that are open. Its children wait, so that a checkpoint keeps keys in order.
+    """
     known = {int(each) for each in manifest["segments"]}
     segments = record["segments"]
     generations = find_generations(segments)
     sealed = [int(each) for each, one in segments.items() if one["state"] == "SEALED"]
-    due = sorted(set(sealed) - known, key=lambda each: (generations[each], each))
+    due: list[int] = []
+    waiting: list[int] = []
+    for each in sorted(set(sealed) - known, key=lambda each: (generations[each], each)):
+        is_behind = any(parent in waiting for parent in segments[str(each)]["parentIds"])
+        (waiting if is_behind or each not in final else due).append(each)
     there = {int(each) for each in segments} | known
-    return due, [each for each in range(record["nextSegmentId"]) if each not in there]
+    missing = [each for each in range(record["nextSegmentId"]) if each not in there]
+    return Plan(due, waiting, missing)
 
 
 def format_bound(segments: Sequence[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from pyspark.errors import StreamingQueryException
@@ -31,6 +31,8 @@ from magnetar.spark.job.table import (
     format_checkpoint,
     plan_segments,
 )
+from magnetar.spark.option import parse_source
+from magnetar.spark.survey import Survey
 
 _ATTEMPTS: Final = 6
 """A query that failed so often without a commit in between is given up."""
@@ -54,12 +56,16 @@ def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) ->
             .load()
         )
 
-    manifest = table(spark, load_record(options), read, options["topic"], place, say=say)
+    record = load_record(options)
+    final = find_final(options)
+    manifest = table(spark, record, final, read, options["topic"], place, say=say)
     rows = sum(each["rows"] for each in manifest["segments"].values())
     tell(f"{len(manifest['segments'])} sealed segments, {rows:,} messages in {options['output']}")
     if manifest["missing"]:
-        gone = ", ".join(map(str, manifest["missing"]))
+        gone = _list(manifest["missing"])
         tell(f"segments {gone} were pruned before they were written: what they held is not here")
+    if waiting := plan_segments(manifest, record, final).waiting:
+        tell(f"segments {_list(waiting)} wait for transactions that are open")
     return 0
 
 
@@ -85,23 +91,36 @@ def load_record(options: Mapping[str, Any]) -> Mapping[str, Any]:
             ) from None
 
 
+def find_final(options: Mapping[str, Any]) -> frozenset[int]:
+    """The segments to which nothing will be added, by transactions that are open either."""
+    source = parse_source(source_options(options), is_stream=False)
+    with Survey(source.broker) as survey:
+        views = survey.look(source.selection).views.values()
+    return frozenset(each.id for view in views for each in view.segments if each.is_final)
+
+
+def _list(segments: Iterable[int]) -> str:
+    return ", ".join(map(str, segments))
+
+
 def table(
     spark: SparkSession,
     record: Mapping[str, Any],
+    final: Collection[int],
     read: Read,
     topic: str,
     place: Folder,
     *,
     say: Say,
 ) -> dict[str, Any]:
-    """Write the sealed segments that are not there yet; return the manifest."""
+    """Write the sealed segments that are not there yet and are `final`; return the manifest."""
     made = Table(spark, place, scalable_name(parse_topic(topic)).full)
     with place.locked():
         manifest = made.load()
-        due, missing = plan_segments(manifest, record)
+        due, _, missing = plan_segments(manifest, record, final)
         manifest = {**manifest, "missing": missing}
         if due:
-            say(f"segments {', '.join(map(str, due))} are new")
+            say(f"segments {_list(due)} are new")
             files = made.write(read(format_bound(due)), due)
             for segment in due:
                 manifest = add_segment(manifest, segment, record, files.get(segment, []))
