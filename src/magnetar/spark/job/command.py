@@ -20,7 +20,7 @@ from magnetar.spark.job import (
     what_if_command,
 )
 from magnetar.spark.job.failure import explain
-from magnetar.spark.job.session import Say, open_session, telling_progress
+from magnetar.spark.job.session import Say, join_settings, open_session, telling_progress
 
 Options: TypeAlias = Mapping[str, Any]
 Command: TypeAlias = Callable[[SparkSession, Options, Say, Say], int]
@@ -43,8 +43,8 @@ def run(name: str, options: Options, *, say: Say, tell: Say) -> int:
     """`say` is for progress, `tell` for results."""
     command = COMMANDS[name]
     progress = _nothing if options.get("quiet") else say
-    settings = {**find_settings(options), **_parse_settings(options.get("conf") or ())}
-    with open_session(name, master=options.get("master"), settings=settings) as spark:
+    needed, asked = find_settings(options), _parse_settings(options.get("conf") or ())
+    with open_session(name, master=options.get("master"), needed=needed, asked=asked) as spark:
         try:
             with telling_progress(spark, progress):
                 return command(spark, options, progress, tell)
@@ -54,7 +54,8 @@ def run(name: str, options: Options, *, say: Say, tell: Say) -> int:
 
 def format_submit(name: str, options: Options, program: str, words: Sequence[str]) -> str:
     """The line of spark-submit that runs a job with these words of its own."""
-    settings = {**find_settings(options), **_parse_settings(options.get("conf") or ())}
+    asked = _parse_settings(options.get("conf") or ())
+    settings = join_settings(find_settings(options), asked)
     line = ["spark-submit", "--master", options.get("master") or "local[*]"]
     line += ["--name", f"magnetar {name}"]
     # What has an option of its own must be known before the driver starts.
@@ -72,7 +73,7 @@ def find_settings(options: Options) -> dict[str, str]:
 
 
 def _parse_settings(texts: Any) -> dict[str, str]:
-    settings = {}
+    settings: dict[str, str] = {}
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator:
