@@ -1,4 +1,4 @@
-"""The line that `magnetar spark submit` prints, run: the session has what was given in it."""
+"""Jobs as programs: run by the line that `magnetar spark submit` prints, and failing."""
 
 from __future__ import annotations
 
@@ -50,6 +50,29 @@ def test_a_submitted_job_runs_with_the_settings_of_the_line_and_its_own_where_it
     told = [each for each in done.stdout.splitlines() if each.startswith(OUTPUT)]
     assert told, done.stderr[-3000:]
     assert json.loads(told[0].removeprefix(OUTPUT)) == GIVEN | OTHERS
+
+
+@pytest.mark.parametrize(
+    ("conf", "reason"),
+    [
+        ("spark.sql.shuffle.partitions=2", 'No FileSystem for scheme "nosuch"; its file system is'),
+        ("spark.driver.extraJavaOptions=-Xmx1g", "Not allowed to specify max heap(Xmx)"),
+    ],
+    ids=["a file system that is not there", "a JVM that does not start"],
+)
+def test_why_a_job_failed_is_a_sentence(
+    conf: str, reason: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    code = f"import sys; from {main.__module__} import main; sys.exit(main(sys.argv[1:]))"
+    words = ["spark", "what-if", "nosuch://a", "--output", "nosuch://b", "--conf", conf]
+    env = {**os.environ, **environment, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], env=env, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"magnetar: Spark: {reason}")
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("magnetar-spark-*")), "the log of the JVM goes with it"
 
 
 if __name__ == "__main__":

@@ -84,6 +84,7 @@ PB_DOORS = (
 # The rooms that may know a heavy or optional library.
 LIBRARY_ROOMS: Mapping[str, tuple[str, ...]] = {
     "pyspark": ("spark",),
+    "py4j": ("spark",),
     "pyarrow": ("spark", "columns", "client"),
     "numpy": ("spark", "columns"),
     "pandas": ("spark",),

@@ -6,10 +6,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from magnetar import ConfigurationError, PulsarError
+from magnetar import ConfigurationError
 from magnetar.spark.delta import delta_settings
 from magnetar.spark.job import (
     load_history_command,
@@ -19,7 +18,7 @@ from magnetar.spark.job import (
     table_replay,
     what_if_command,
 )
-from magnetar.spark.job.failure import explain
+from magnetar.spark.job.failure import explaining
 from magnetar.spark.job.session import Say, join_settings, open_session, telling_progress
 
 Options: TypeAlias = Mapping[str, Any]
@@ -35,21 +34,17 @@ COMMANDS: Final[Mapping[str, Command]] = {
 }
 
 
-class JobFailed(PulsarError):
-    """Spark could not finish; the sentence is its own."""
-
-
 def run(name: str, options: Options, *, say: Say, tell: Say) -> int:
     """`say` is for progress, `tell` for results."""
     command = COMMANDS[name]
     progress = _nothing if options.get("quiet") else say
     needed, asked = find_settings(options), _parse_settings(options.get("conf") or ())
-    with open_session(name, master=options.get("master"), needed=needed, asked=asked) as spark:
-        try:
-            with telling_progress(spark, progress):
-                return command(spark, options, progress, tell)
-        except PySparkException as error:
-            raise JobFailed(f"Spark: {explain(str(error)) or type(error).__name__}") from error
+    with (
+        open_session(name, master=options.get("master"), needed=needed, asked=asked) as spark,
+        explaining(),
+        telling_progress(spark, progress),
+    ):
+        return command(spark, options, progress, tell)
 
 
 def format_submit(name: str, options: Options, program: str, words: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from magnetar.spark.java import check_java
+from magnetar.spark.job.failure import explaining
 from magnetar.spark.session import make_session
 
 Say: TypeAlias = Callable[[str], None]
@@ -76,6 +77,9 @@ def quiet_java() -> Iterator[Path]:
         os.dup2(log.fileno(), 2)
         try:
             yield Path(log.name)
+        except BaseException:
+            Path(log.name).unlink()
+            raise
         finally:
             os.dup2(kept, 2)
             os.close(kept)
@@ -91,7 +95,7 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Local unless `master` names a cluster; stopped on the way out."""
     check_java()
-    with quiet_java() as log:
+    with quiet_java() as log, explaining(log):
         chosen = choose_settings(needed or {}, asked or {}, find_submitted())
         spark = make_session(master=master, name=f"magnetar {name}", settings=chosen)
     spark.sparkContext.setLogLevel("ERROR")
