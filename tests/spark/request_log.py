@@ -1,4 +1,4 @@
-"""A door before the admin interface of a broker that writes down what goes through."""
+"""A door before the admin interface of a broker that writes down what goes through, or closes."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class RequestLog(AbstractContextManager["RequestLog"]):
     def __init__(self, admin_url: str) -> None:
         self._target = urlsplit(admin_url).netloc
         self._seen: list[Request] = []
+        self.moving: str | None = None
+        """What has this in its path is answered as a broker does while a topic moves."""
         log = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -59,6 +61,11 @@ class RequestLog(AbstractContextManager["RequestLog"]):
 
     def _hand_on(self, asked: BaseHTTPRequestHandler) -> None:
         body = asked.rfile.read(int(asked.headers.get("Content-Length", 0)))
+        if self.moving is not None and self.moving in asked.path:
+            asked.send_response(503)
+            asked.send_header("Content-Length", "0")
+            asked.end_headers()
+            return
         connection = http.client.HTTPConnection(self._target, timeout=60)
         try:
             connection.request(asked.command, asked.path, body or None, dict(asked.headers))

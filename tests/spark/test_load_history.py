@@ -18,6 +18,7 @@ from magnetar.spark.job.history import read_samples
 from magnetar.spark.job.load_history import Cluster, History, Pace, load_history, sample
 from magnetar.spark.job.sampler import find_changes
 from magnetar.testing import MagnetarBroker
+from tests.spark.request_log import RequestLog
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
 
@@ -98,6 +99,33 @@ def test_a_broker_that_is_away_is_a_gap_and_not_the_end(
             spark, history.cluster, output, PACE, duration_s=0.5, say=lambda line: None
         )
     assert count == pq.read_table(tmp_path / "sample").num_rows > 1
+
+
+def test_a_topic_that_moves_is_a_gap_of_its_own_and_its_changes_are_told_once(
+    spark: SparkSession, tmp_path: Path, magnetar_broker: MagnetarBroker, admin: AdminClient
+) -> None:
+    namespace, output = "public/moving", str(tmp_path)
+    admin.namespaces.create(namespace)
+    away, near = (f"topic://{namespace}/{name}" for name in ("away", "near"))
+    for topic in (away, near):
+        admin.scalable_topics.create(topic)
+        admin.scalable_topics.split(topic, 0)
+    with RequestLog(magnetar_broker.admin_url) as door:
+        history = History(spark, Cluster(door.url), output, [namespace])
+        assert history.take(1000)
+        door.moving = "/away/"
+        assert history.take(2000), "one topic is no reason to have nothing of the others"
+        door.moving = "/scalable/"
+        assert not history.take(3000)
+        door.moving = None
+        assert history.take(4000)
+    history.merge(history.slots)
+    rows = pq.read_table(tmp_path / "sample").to_pylist()
+    seen = Counter((row["topic"], round(row["at"].timestamp() * 1000)) for row in rows)
+    assert {slot for topic, slot in seen if topic == away} == {1000, 4000}
+    assert {slot for topic, slot in seen if topic == near} == {1000, 2000, 4000}
+    changes = Counter(row["topic"] for row in pq.read_table(tmp_path / "change").to_pylist())
+    assert changes == {away: 1, near: 1}
 
 
 def test_a_slow_merge_delays_no_look(

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from magnetar import AdminUnreachable
+from magnetar import AdminError, AdminUnreachable
 from magnetar.runtime.clock import SystemClock
 from magnetar.spark.access import ANONYMOUS, Access, open_admin
 from magnetar.spark.job.folder import find_folder
@@ -33,6 +33,7 @@ from magnetar.spark.job.sampler import (
     SCHEMA,
     SPARK_SCHEMA,
     UNREACHABLE,
+    is_away,
     list_topics,
     look,
 )
@@ -101,7 +102,9 @@ class History:
         try:
             with open_admin(self.cluster.admin_url, self.cluster.access) as admin:
                 topics = list_topics(admin, self._namespaces)
-        except AdminUnreachable:
+        except (AdminUnreachable, AdminError) as error:
+            if not is_away(error):
+                raise
             return False
         known = self.known()
         asked = self._spark.createDataFrame(

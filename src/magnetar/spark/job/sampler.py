@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 import pyarrow as pa
 
-from magnetar import Admin, AdminNotFound
+from magnetar import Admin, AdminError, AdminNotFound, AdminUnreachable
 
 SCHEMA: Final = pa.schema(
     [
@@ -68,9 +69,14 @@ def list_topics(admin: Admin, namespaces: Iterable[str] = ()) -> list[str]:
     return sorted({name for each in wanted for name in admin.scalable_topics.list(each)})
 
 
+def is_away(error: AdminError | AdminUnreachable) -> bool:
+    """Whether it is for a broker that cannot answer now; others are mistakes, which stay."""
+    return isinstance(error, AdminUnreachable) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
 def look(admin: Admin, known: Mapping[str, int], *, at_ms: int) -> pa.Table:
     """Samples and changes of topics of which the last known change is given, and what is known
-    now.
+    now. Of a topic that its broker cannot tell of, which moves, only that stays.
     """
     rows: list[dict[str, Any]] = []
     for topic, last in known.items():
@@ -78,6 +84,11 @@ def look(admin: Admin, known: Mapping[str, int], *, at_ms: int) -> pa.Table:
             stats = admin.scalable_topics.stats(topic)
             history = admin.scalable_topics.history(topic)
         except AdminNotFound:  # it was deleted since it was listed
+            continue
+        except AdminError as error:
+            if not is_away(error):
+                raise
+            rows.append({"record": KNOWN, "topic": topic, "epoch": last})
             continue
         rows += format_samples(topic, stats, at_ms)
         rows += find_changes(topic, history, last, stats["epoch"])
