@@ -11,17 +11,23 @@ import fcntl
 import os
 import re
 import shutil
+import socket
+import threading
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from magnetar import ConfigurationError
 
 _LOCK: Final = "_lock"
+LEASE_MS: Final = 600_000
+"""A writer that has not renewed its claim for so long is taken for dead."""
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 _FILE: Final = re.compile(r"file:(?://)?(/(?!/).*)", re.IGNORECASE)
 _HADOOP_VARIABLES: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
@@ -133,7 +139,11 @@ class LocalFolder(Folder):
 class HadoopFolder(Folder):
     """A folder that the driver's JVM reaches."""
 
-    def __init__(self, spark: SparkSession, given: str) -> None:
+    def __init__(
+        self, spark: SparkSession, given: str, *, renewal_s: float = LEASE_MS / 10_000
+    ) -> None:
+        self._renewal_s = renewal_s
+        self._claim: str | None = None
         self._gateway: Any = spark.sparkContext._gateway
         self._java: Any = spark.sparkContext._jvm
         self._configuration = spark._jsc.hadoopConfiguration()
@@ -143,14 +153,62 @@ class HadoopFolder(Folder):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        if not self._system.createNewFile(self._path(self.child(_LOCK))):
-            raise ConfigurationError(
-                f"Another job writes to {self.uri}; if it was killed, remove {self.child(_LOCK)}"
-            )
+        """A writer puts a claim there first and looks for others then, so that of two at least one
+        sees the other. How old a claim is, only times of the file system say.
+        """
+        claim = f"{_LOCK}-{socket.gethostname()}-{uuid.uuid4().hex[:12]}"
+        self._put(self._path(self.child(claim)), "")
+        try:
+            self._remove_old_claims(claim)
+            self._claim = claim
+            with self._renewing(claim):
+                yield
+        finally:
+            if self._claim == claim:
+                self._claim = None
+            self.remove(claim)
+
+    def _remove_old_claims(self, own: str) -> None:
+        """Refuse where another claim was renewed lately."""
+        claims = {
+            each.getPath().getName(): int(each.getModificationTime())
+            for each in self._system.listStatus(self._path(self.uri))
+            if each.getPath().getName().startswith(f"{_LOCK}-")
+        }
+        for name, renewed_ms in claims.items():
+            silent_ms = max(0, claims[own] - renewed_ms)
+            if name != own and silent_ms < LEASE_MS:
+                raise ConfigurationError(
+                    f"Another job writes to {self.uri}, and was there {silent_ms // 1000} s ago;"
+                    f" if it was killed, try again when it was silent for {LEASE_MS // 60_000}"
+                    f" minutes, or remove {self.child(name)}"
+                )
+        for name in claims.keys() - {own}:
+            self.remove(name)
+
+    @contextmanager
+    def _renewing(self, claim: str) -> Iterator[None]:
+        over = threading.Event()
+        thread = threading.Thread(target=self._renew, args=(claim, over), daemon=True)
+        thread.start()
         try:
             yield
         finally:
-            self.remove(_LOCK)
+            over.set()
+            thread.join()
+
+    def _renew(self, claim: str, over: threading.Event) -> None:
+        while not over.wait(self._renewal_s):
+            with suppress(Py4JJavaError):  # there are more attempts than one within a lease
+                if not self.has(claim):
+                    return
+                self._put(self._path(self.child(claim)), "")
+
+    def _check_claim(self) -> None:
+        if self._claim is not None and not self.has(self._claim):
+            raise ConfigurationError(
+                f"Another job writes to {self.uri}: the claim of this one was removed"
+            )
 
     def has(self, name: str) -> bool:
         return bool(self._system.exists(self._path(self.child(name))))
@@ -176,6 +234,7 @@ class HadoopFolder(Folder):
             stream.close()
 
     def write(self, name: str, text: str) -> str:
+        self._check_claim()
         target = self._path(self.child(name))
         if self._system.hasPathCapability(target, _ATOMIC_CLOSE):
             self._put(target, text)
