@@ -73,7 +73,9 @@ def test_the_recommended_policy_is_one_that_the_admin_command_sets(
         "output": str(tmp_path / "out"),
         "grid": ["scale=0.5,1", "mergeRatio=0.2,0.4,1.5"],
         "overload": ["msgRateIn=9000"],
+        "base": f"file://{tmp_path}/base.json",
     }
+    (tmp_path / "base.json").write_text(json.dumps(format_policy(AutoScalePolicy())))
     assert run(spark, options, quiet, told.append) == 0
     path = tmp_path / "out" / "recommended.json"
     words = ["namespaces", "set-scalable-topic-auto-scale-policy", "public/default"]
@@ -87,6 +89,17 @@ def test_the_recommended_policy_is_one_that_the_admin_command_sets(
     for picture in ("policies.svg", "topic.svg"):
         ElementTree.fromstring((tmp_path / "out" / picture).read_text())
     assert any(line.startswith("recommended") for line in told)
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+def test_a_base_that_is_not_there_is_named(
+    spark: SparkSession, tmp_path: Path, scheme: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for name, reason in (("none.json", "there is no such file"), ("folder", "Is a directory")):
+        options = {"base": f"{scheme}{tmp_path}/{name}"}
+        with pytest.raises(ConfigurationError, match=f"{name} cannot be read: .*{reason}"):
+            run(spark, options, quiet, quiet)
 
 
 def test_a_price_decides_between_segments_and_overload(spark: SparkSession, tmp_path: Path) -> None:

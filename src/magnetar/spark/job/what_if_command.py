@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -35,7 +34,7 @@ _PRICES: Final = {"overloadedHour": "overloaded_hour", "change": "change", "flap
 def run(spark: SparkSession, options: Mapping[str, Any], say: Say, tell: Say) -> int:
     base = AutoScalePolicy()
     if options.get("base"):
-        base = parse_policy(_read(options["base"]))
+        base = parse_policy(_read(spark, options["base"]))
     grid = parse_grid(options.get("grid") or ()) or DEFAULT_GRID
     policies, refused = plan_policies(base, grid)
     if refused:
@@ -101,8 +100,13 @@ def _parse_numbers(texts: Iterable[str], names: Iterable[str]) -> dict[str, floa
     return found
 
 
-def _read(path: str) -> str:
+def _read(spark: SparkSession, uri: str) -> str:
+    """A file wherever folders may be."""
+    folder, slash, name = uri.rpartition("/")
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
+        text = find_folder(spark, f"{folder}/" if slash else ".").read(name)
+    except (OSError, UnicodeError) as error:
+        raise ConfigurationError(f"{uri} cannot be read: {error}") from None
+    if text is None:
+        raise ConfigurationError(f"{uri} cannot be read: there is no such file")
+    return text
