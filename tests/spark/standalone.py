@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
@@ -165,20 +166,29 @@ def as_user(user: str) -> list[str]:
 @cache
 def can_be_others() -> bool:
     """Whether processes may be another user's, who can use this Python."""
-    if shutil.which("setpriv") is None:
-        return False
     python = ["sh", "-c", 'exec "$0" -c "import magnetar.spark.option"', sys.executable]
-    return (
-        subprocess.run([*as_user(USERS[0]), *python], capture_output=True, cwd="/").returncode == 0
-    )
+    return is_possible([*as_user(USERS[0]), *python])
 
 
+@cache
 def can_mount() -> bool:
     """Whether processes may have mounts of their own."""
-    if shutil.which("unshare") is None:
-        return False
-    tried = ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"]
-    return subprocess.run(tried, capture_output=True).returncode == 0
+    return is_possible(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"])
+
+
+def is_possible(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this machine allows a command. What CI runs on must: there nothing is shown of one
+    machine for several.
+    """
+    if shutil.which(command[0]) is None:
+        why = "it is not installed"
+    else:
+        done = subprocess.run(command, capture_output=True, cwd="/", text=True)
+        if done.returncode == 0:
+            return True
+        why = done.stderr.strip()
+    assert environment.get("CI") != "true", f"CI cannot do without {shlex.join(command)}: {why}"
+    return False
 
 
 class ObjectStore:

@@ -25,7 +25,14 @@ from tests.spark import round_trip
 from tests.spark.conftest import DAEMON, JAVA_OPTIONS
 from tests.spark.engine import read_batch
 from tests.spark.feed import by_key, fresh, publish
-from tests.spark.standalone import ObjectStore, Processes, StandaloneCluster, await_true, kill
+from tests.spark.standalone import (
+    ObjectStore,
+    Processes,
+    StandaloneCluster,
+    await_true,
+    is_possible,
+    kill,
+)
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
@@ -83,6 +90,15 @@ def home() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="magnetar-spark-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
+
+
+def test_what_a_machine_cannot_do_is_left_out_but_on_ci() -> None:
+    for command in (["false"], ["no-such-program"]):
+        assert not is_possible(command, {})
+        assert not is_possible(command, {"CI": "false"})
+        with pytest.raises(AssertionError, match=f"CI cannot do without {command[0]}"):
+            is_possible(command, {"CI": "true"})
+    assert is_possible(["true"], {"CI": "true"})
 
 
 def test_a_topic_goes_to_a_table_and_back_exactly_once_whatever_is_killed(
