@@ -19,7 +19,9 @@ JAVA_OPTIONS = (
 )
 """No JVM of a test lives long enough for its code to be worth more work, or to be verified."""
 DAEMON = "magnetar.spark.daemon"
-"""Tests start many workers, each of which would import the same for half a second."""
+"""Tests start many workers, each of which would import the same for half a second. Programs with a
+session of their own have the daemon that PySpark has by default, as whoever sets nothing.
+"""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -29,7 +31,6 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
-    "spark.python.daemon.module": DAEMON,
 }
 
 
@@ -38,6 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     assert find_jars(), "Delta Lake's jars are not there: run `make spark-jars` (needs Maven)"
     places = {
         **delta_settings(),
+        "spark.python.daemon.module": DAEMON,
         "spark.local.dir": str(tmp_path_factory.mktemp("spark-local")),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
     }

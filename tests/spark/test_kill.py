@@ -50,25 +50,25 @@ def check(found: Rows) -> None:
     assert all(values == sorted(values) for values in by_key(found).values())
 
 
-def find_workers() -> list[int]:
-    """The forks of daemons below this process; the daemons themselves are left out."""
+def find_workers(daemon: str, root: int) -> list[int]:
+    """The forks of daemons below a process; the daemons themselves are left out."""
     parents, daemons = {}, set()
     for each in Path("/proc").iterdir():
         if each.name.isdecimal():
             try:
                 state = (each / "stat").read_text().rpartition(")")[2].split()
                 parents[int(each.name)] = int(state[1])
-                if DAEMON.encode() in (each / "cmdline").read_bytes().split(b"\0"):
+                if daemon.encode() in (each / "cmdline").read_bytes().split(b"\0"):
                     daemons.add(int(each.name))
             except OSError:
                 continue  # it has gone meanwhile
-    return [pid for pid in daemons if parents[pid] in daemons and is_below(pid, parents)]
+    return [pid for pid in daemons if parents[pid] in daemons and is_below(pid, root, parents)]
 
 
-def is_below(pid: int, parents: dict[int, int]) -> bool:
-    while pid in parents and pid != os.getpid():
+def is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
+    while pid in parents and pid != root:
         pid = parents[pid]
-    return pid == os.getpid()
+    return pid == root
 
 
 def test_workers_of_source_and_sink_that_are_killed_leave_every_row_once(
@@ -83,7 +83,7 @@ def test_workers_of_source_and_sink_that_are_killed_leave_every_row_once(
     def kill() -> None:
         await_true(lambda: bool(list(tmp_path.glob("waiting-*"))))
         await_true(lambda: len(read_batch(connection, topic=target)) > 0)
-        for pid in find_workers():
+        for pid in find_workers(DAEMON, os.getpid()):
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
         (tmp_path / "free").touch()
@@ -133,6 +133,7 @@ def test_a_driver_killed_between_offsets_and_commit_leaves_every_row_once(
         await_true(lambda: len(read_batch(connection, topic=target)) > 0)
         assert (checkpoint / "offsets" / "0").exists()
         assert not (checkpoint / "commits" / "0").exists()
+        assert find_workers("pyspark.daemon", driver.pid), "by default PySpark's own forks them"
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.communicate()
