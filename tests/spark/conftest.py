@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -49,6 +49,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def set_zone(spark: SparkSession) -> Iterator[Callable[[str], None]]:
+    """Of the session, until the test is over."""
+    name = "spark.sql.session.timeZone"
+    before = spark.conf.get(name)
+    yield lambda zone: spark.conf.set(name, zone)
+    spark.conf.set(name, before)
 
 
 @pytest.fixture(scope="session")

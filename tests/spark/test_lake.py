@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from magnetar.client.admin import AdminClient
 from magnetar.client.error import ConfigurationError
@@ -18,7 +24,7 @@ from magnetar.spark.job.folder import find_folder
 from magnetar.spark.job.lake import Growth, Partition, SchemaMoved, grow
 from magnetar.testing import MagnetarBroker
 from tests.spark.engine import read_batch
-from tests.spark.feed import fresh, publish_values
+from tests.spark.feed import PATIENCE_S, fresh, publish_values
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
 
@@ -41,21 +47,53 @@ def key_of(value: dict[str, Any]) -> str:
     return f"k{value['n'] % 3}"
 
 
+@contextmanager
+def follow(spark: SparkSession, options: dict[str, Any], told: list[str]) -> Iterator[None]:
+    """The job beside the test; its query runs all the while."""
+    with ThreadPoolExecutor(1) as beside:
+        growing = beside.submit(table_command.run, spark, options, told.append, told.append)
+        try:
+            while not spark.streams.active:
+                assert not growing.done(), growing.result()
+            yield
+            assert not growing.done(), growing.result()
+        finally:
+            for query in spark.streams.active:
+                query.stop()
+    assert growing.result() == 0
+
+
+def await_rows(spark: SparkSession, table: str, count: int) -> None:
+    """Read it again and again: whatever is there is what was published first, each once."""
+    deadline, found = time.monotonic() + PATIENCE_S, list[int]()
+    while len(found) < count:
+        assert time.monotonic() < deadline
+        rows = spark.read.format("delta").load(table).select("value.n").collect()
+        found = sorted(row["n"] for row in rows)
+        assert found == list(range(len(found)))
+    assert len(found) == count
+
+
 def test_a_table_grows_takes_new_fields_in_and_goes_back_into_a_topic_in_order(
     spark: SparkSession,
     magnetar_broker: MagnetarBroker,
     admin: AdminClient,
     connection: dict[str, str],
     tmp_path: Path,
+    set_zone: Callable[[str], None],
 ) -> None:
+    set_zone("Asia/Kolkata")  # neither its days nor its hours begin with those of UTC
     topic, target, told = fresh("from"), fresh("to"), list[str]()
     for each in (topic, target):
         admin.scalable_topics.create(each)
         admin.scalable_topics.create_subscription(each, "keeps-everything")
     options = options_of(magnetar_broker, topic, output=str(tmp_path), typed=True, partition="hour")
     url = magnetar_broker.service_url
-    publish_values(url, topic, Schema.avro(OLD), [{"n": n} for n in range(10)], key_of)
-    assert table_command.run(spark, options, told.append, told.append) == 0
+    publish_values(url, topic, Schema.avro(OLD), [{"n": n} for n in range(5)], key_of)
+    with follow(spark, options | {"follow": 0.1}, told):
+        await_rows(spark, str(tmp_path), 5)
+        publish_values(url, topic, Schema.avro(OLD), [{"n": n} for n in range(5, 10)], key_of)
+        await_rows(spark, str(tmp_path), 10)
     assert told[-1].startswith("10 messages in version ")
     admin.scalable_topics.split(topic, 0)
     noted = [{"n": n, "note": "new"} for n in range(10, 20)]
@@ -69,7 +107,11 @@ def test_a_table_grows_takes_new_fields_in_and_goes_back_into_a_topic_in_order(
     compact = options | {"compact": True}
     assert table_command.run(spark, compact, told.append, told.append) == 0
     table = spark.read.format("delta").load(str(tmp_path))
-    rows = table.select("value.*", "date", "hour").collect()
+    at = F.unix_seconds("publish_time").alias("at")
+    rows = table.select("value.*", "date", "hour", at).collect()
+    for row in rows:
+        published = datetime.fromtimestamp(row["at"], UTC)
+        assert (row["date"], row["hour"]) == (published.date(), published.hour)
     found = {row["n"]: row["note"] for row in rows}
     assert found == dict.fromkeys(range(10)) | dict.fromkeys(range(10, 20), "new")
     assert len(rows) == 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,7 +32,10 @@ def now_ms() -> int:
 
 
 def test_a_merge_that_is_run_again_leaves_each_sample_once(
-    spark: SparkSession, tmp_path: Path, magnetar_broker: MagnetarBroker
+    spark: SparkSession,
+    tmp_path: Path,
+    magnetar_broker: MagnetarBroker,
+    set_zone: Callable[[str], None],
 ) -> None:
     output = str(tmp_path)
     history = History(spark, Cluster(magnetar_broker.admin_url), output, ["public/default"])
@@ -44,8 +48,11 @@ def test_a_merge_that_is_run_again_leaves_each_sample_once(
     with AdminClient(magnetar_broker.admin_url) as admin:
         admin.scalable_topics.create(TOPIC)
         take()
-        # As if the driver were killed between writing and noting that it did.
+        # As if the driver were killed between writing and noting that it did, and the next one ran
+        # where it is another day.
+        set_zone("Pacific/Kiritimati")
         history.write(history.slots, history.merged)
+        set_zone("Pacific/Niue")
         assert history.merged == 0
         admin.scalable_topics.split(TOPIC, 0)
         take()

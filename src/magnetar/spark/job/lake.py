@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from magnetar.spark.job.day import utc_day, utc_hour
 from magnetar.spark.job.folder import Folder
 from magnetar.spark.job.session import Say
 
@@ -49,7 +50,7 @@ class SchemaMoved(Exception):
 def add_partition(messages: DataFrame, partition: Partition) -> tuple[DataFrame, list[str]]:
     """The messages with the columns that their publish time decides, and the columns' names."""
     at = F.col("publish_time")
-    columns = {"date": F.to_date(at), "hour": F.hour(at)}
+    columns = {"date": utc_day(at), "hour": utc_hour(at)}
     names = {Partition.DAY: ["date"], Partition.HOUR: ["date", "hour"], Partition.NONE: []}
     chosen = names[partition]
     return messages.withColumns({name: columns[name] for name in chosen}), chosen

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from magnetar import AdminError, AdminUnreachable
 from magnetar.runtime.clock import SystemClock
 from magnetar.spark.access import ANONYMOUS, Access, open_admin
+from magnetar.spark.job.day import utc_day
 from magnetar.spark.job.folder import find_folder
 from magnetar.spark.job.history import CHANGE_FOLDER, SAMPLE_FOLDER
 from magnetar.spark.job.sampler import (
@@ -140,7 +141,11 @@ class History:
         ):
             (
                 looks.where(F.col("record") == record)
-                .selectExpr(*columns.split(", "), "date(at) as date", f"{part} as part")
+                .select(
+                    *columns.split(", "),
+                    utc_day(F.col("at")).alias("date"),
+                    F.lit(part).alias("part"),
+                )
                 .coalesce(1)
                 .sortWithinPartitions("date", "topic", "at")
                 .write.mode("overwrite")
