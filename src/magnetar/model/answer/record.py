@@ -267,6 +267,7 @@ class PartStateAnswer(TypedDict):
     isSealed: NotRequired[bool]
     sealedMs: NotRequired[int]
     isHeld: NotRequired[bool]
+    passed: NotRequired[list[str]]
     hidden: NotRequired[list[list[int]]]
     before: NotRequired[str]
     isMissing: NotRequired[bool]
