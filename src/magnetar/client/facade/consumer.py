@@ -95,6 +95,7 @@ class SyncSource(SyncHandle[S], Generic[S, T]):
 
         Does nothing after the client's own close, or in a process that was forked.
         """
+        self._burst.wake()
         super().close()
         self._burst.check_failure()
 
@@ -208,6 +209,7 @@ class SyncSubscription(SyncReceiver[C, T], Generic[C, T]):
 
     def flush(self) -> None:
         """Send what is acknowledged now; raises what went wrong with any of it so far."""
+        self._burst.wake()
         self._run(self._inner.flush())
         self._burst.check()
 

@@ -9,7 +9,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from functools import wraps
+from functools import partial, wraps
 from itertools import groupby
 from operator import itemgetter
 from threading import get_ident
@@ -24,6 +24,24 @@ Work = Callable[[Sequence[Any]], object]
 _WORK: Final = itemgetter(0)
 
 
+class _Turn:
+    """The burst's next turn on the loop. The loop knows of it before others may rely on it: a call
+    that a signal ends in between, or that is overtaken there, costs one turn more and loses none.
+    """
+
+    __slots__ = ("_run", "is_over")
+
+    def __init__(self, run: Callable[[], object] | None = None) -> None:
+        self._run = run
+        self.is_over = run is None
+
+    def __call__(self) -> None:
+        """On the loop. What is called from here on needs another turn."""
+        self.is_over = True
+        if self._run is not None:
+            self._run()
+
+
 class Burst:
     """Calls of one consumer or producer, in the order of its threads.
 
@@ -35,17 +53,23 @@ class Burst:
         self._loop = loop
         self._settle = settle
         self._calls: deque[tuple[Work, Any]] = deque()
-        self._is_woken = False
+        self._turn = _Turn()
         self._failure: PulsarError | None = None
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def call(self, work: Callable[[Sequence[I]], object], item: I) -> None:
-        """Pass the item to `work`, on the loop, with others that go there one after the other."""
+        """Pass the item to `work`, on the loop, with others that go there one after the other: it
+        must take them all.
+        """
         self._calls.append((work, item))
-        if not self._is_woken:
+        if self._turn.is_over:
             self.wake()
+
+    def call_alone(self, work: Callable[[Sequence[I]], object], item: I) -> None:
+        """The same for what may refuse an item: that is no matter of the others."""
+        self.call(self._run_alone, partial(work, (item,)))
 
     def check(self) -> None:
         """Raise unless a call from here can work, and what went wrong since the last time."""
@@ -60,23 +84,31 @@ class Burst:
             raise failure
 
     def wake(self) -> None:
-        """Run soon, for what was received or called before."""
-        if not self._is_woken:
-            self._is_woken = True
-            self._loop.wake(self._run)
+        """Run soon, for what was received or called before; what this thread asks of the loop from
+        here on comes behind.
+        """
+        if self._turn.is_over:
+            turn = _Turn(self._run)
+            self._loop.wake(turn)
+            self._turn = turn
 
     def _run(self) -> None:
-        """On the loop. The flag falls first: what comes from here on wakes the loop again."""
-        self._is_woken = False
         calls, count = self._calls, len(self._calls)
         if self._settle is not None:
             self._settle()  # whatever these calls are about was received before them
         pending = [calls.popleft() for _ in range(count)]
         for work, group in groupby(pending, key=_WORK):
-            try:
-                work([item for _, item in group])
-            except PulsarError as error:
-                self._failure = self._failure or error
+            self._try(partial(work, [item for _, item in group]))
+
+    def _run_alone(self, calls: Sequence[Callable[[], object]]) -> None:
+        for call in calls:
+            self._try(call)
+
+    def _try(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except PulsarError as error:
+            self._failure = self._failure or error
 
 
 H = TypeVar("H", bound=Closable)
@@ -297,7 +329,11 @@ class BackgroundLoop:
         return outside
 
     def wake(self, function: Callable[[], object]) -> None:
-        """Call a function soon, on the loop; the caller goes on. Does nothing once it is closed."""
+        """Call a function soon, on the loop; the caller goes on. Does nothing once it is closed, or
+        in a process that was forked.
+        """
+        if self.is_foreign:
+            return
         try:
             self._loop.call_soon_threadsafe(function)
         except RuntimeError:

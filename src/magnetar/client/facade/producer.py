@@ -148,7 +148,16 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
 
         Raises SendFailedError when a message that was submitted since the last flush has failed.
         """
+        self._burst.wake()
         self._run(self._inner.flush())
+
+    def close(self) -> None:
+        """Flush and leave; what is not confirmed by the operation timeout fails.
+
+        Does nothing after the client's own close, or in a process that was forked.
+        """
+        self._burst.wake()
+        super().close()
 
     def _submit(self, value: T | None, options: SendOptions, *, waits: bool) -> Future[MessageId]:
         self._loop.check()
@@ -167,9 +176,10 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
         while True:
             with self._lock:
                 if admission.has_room(size, behind=self._count, ahead=self._bytes):
+                    self._burst.call(*work)
+                    # Only now: room that Ctrl-C leaves counted for nothing would be gone for good.
                     self._count += 1
                     self._bytes += size
-                    self._burst.call(*work)
                     return sent
             if not waits:
                 raise admission.full()

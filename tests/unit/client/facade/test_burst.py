@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -78,3 +78,73 @@ def test_an_error_is_raised_at_the_next_occasion_and_once(loop: BackgroundLoop) 
     with pytest.raises(ConfigurationError, match="refused"):
         burst.check()
     burst.check()
+
+
+class InterruptedLoop(BackgroundLoop):
+    """Ctrl-C comes when the loop is woken, once."""
+
+    is_interrupted = False
+
+    def wake(self, function: Callable[[], object]) -> None:
+        if not self.is_interrupted:
+            self.is_interrupted = True
+            raise KeyboardInterrupt
+        super().wake(function)
+
+
+def test_ctrl_c_while_the_loop_is_woken_delays_a_call_and_loses_none() -> None:
+    loop = InterruptedLoop(goodbye)
+    burst, seen = Burst(loop), deque[int]()
+    with pytest.raises(KeyboardInterrupt):
+        burst.call(seen.extend, 1)
+    burst.call(seen.extend, 2)
+    loop.call(lambda: None)
+    assert list(seen) == [1, 2]
+    loop.close()
+
+
+class HeldLoop(BackgroundLoop):
+    """The first thread that wakes the loop is held up just before."""
+
+    def __init__(self) -> None:
+        super().__init__(goodbye)
+        self.is_held, self.may_go_on = threading.Event(), threading.Event()
+
+    def wake(self, function: Callable[[], object]) -> None:
+        if not self.is_held.is_set():
+            self.is_held.set()
+            self.may_go_on.wait(30)
+        super().wake(function)
+
+
+def test_what_a_thread_asks_of_the_loop_comes_behind_its_own_calls() -> None:
+    loop = HeldLoop()
+    burst, seen = Burst(loop), deque[int]()
+    other = threading.Thread(target=burst.call, args=(seen.extend, 1))
+    other.start()
+    loop.is_held.wait(30)
+    burst.call(seen.extend, 2)
+    assert 2 in loop.call(lambda: list(seen))
+    loop.may_go_on.set()
+    other.join()
+    loop.close()
+
+
+def test_an_item_that_is_refused_takes_no_other_with_it(loop: BackgroundLoop) -> None:
+    seen: list[int] = []
+    burst, held = Burst(loop), threading.Event()
+
+    def work(items: Sequence[int]) -> None:
+        for item in items:
+            if item == 1:
+                raise ConfigurationError("refused")
+            seen.append(item)
+
+    loop.wake(lambda: held.wait())
+    for number in range(4):
+        burst.call_alone(work, number)
+    held.set()
+    loop.call(lambda: None)
+    assert seen == [0, 2, 3]
+    with pytest.raises(ConfigurationError, match="refused"):
+        burst.check()
