@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -411,3 +411,24 @@ def test_a_forked_worker_is_told_to_make_its_own_client(client: PulsarClient) ->
     assert os.read(receiver, 10) == b"5"
     consumer.acknowledge(message)
     assert consumer.receive(20) is not None
+
+
+def test_what_went_wrong_with_another_call_keeps_none_from_being_made(client: PulsarClient) -> None:
+    topic = new_name()
+    with (
+        client.consumer(topic, "s", type="shared") as consumer,
+        client.producer(topic) as producer,
+    ):
+        producer.send(b"a")
+        message = consumer.receive(20)
+        assert message is not None
+
+        def refuse(items: Sequence[int]) -> None:
+            raise ConfigurationError("another call")
+
+        consumer._burst.call_alone(refuse, 1)
+        client._loop.call(lambda: None)
+        with pytest.raises(ConfigurationError, match="another call"):
+            consumer.acknowledge(message.id)
+        consumer.flush()
+        assert consumer.backlog() == 0

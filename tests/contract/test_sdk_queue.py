@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from magnetar import (
     DeadLetterPolicy,
     Schema,
 )
-from tests.contract.sdk_place import PATIENCE_S, SILENCE_S, Place, take, until
+from tests.contract.sdk_place import PATIENCE_S, SILENCE_S, Place, take, until, until_equal
 
 
 async def send_all(client: Any, topic: str, values: list[str]) -> None:
@@ -535,5 +536,45 @@ def test_a_batch_is_acknowledged_at_once(place: Place, receipts: bool) -> None:
                 rest = {message.data for message in await take(consumer, 40 - len(done))}
                 assert not rest & done and len(rest | done) == 40
                 assert await consumer.receive(SILENCE_S) is None
+
+    asyncio.run(body())
+
+
+def test_an_id_that_cannot_be_acknowledged_is_refused_to_its_caller_and_harms_no_other(
+    place: Place,
+) -> None:
+    async def body() -> None:
+        topic = place.create_topic()
+        async with place.client() as client:
+            consumer = await client.queue_consumer(topic, subscription="s")
+            await send_all(client, topic, ["a", "b", "c"])
+            first, second, third = await take(consumer, 3)
+            unsized = replace(first.id, batch_index=5, batch_size=0)
+            for done in (unsized, [first, unsized]):
+                with pytest.raises(ConfigurationError, match="size of its batch"):
+                    await consumer.acknowledge(done)
+            await consumer.acknowledge([second.id, third.id])
+            await consumer.flush()
+            await until_equal(consumer.backlog, 1)
+            await consumer.acknowledge(first)
+            await until_equal(consumer.backlog, 0)
+
+    asyncio.run(body())
+
+
+def test_an_id_without_its_topic_is_refused_where_there_are_several(place: Place) -> None:
+    async def body() -> None:
+        topics = [place.create_topic(), place.create_topic()]
+        async with place.client() as client:
+            consumer = await client.queue_consumer(topics, subscription="s")
+            await send_all(client, topics[0], ["a"])
+            [message] = await take(consumer, 1)
+            nameless = replace(message.id, topic=None)
+            with pytest.raises(ConfigurationError, match="which topic"):
+                await consumer.acknowledge(nameless)
+            with pytest.raises(ConfigurationError, match="which topic"):
+                consumer.negative_acknowledge(nameless)
+            await consumer.acknowledge(message)
+            await until_equal(consumer.backlog, 0)
 
     asyncio.run(body())

@@ -420,9 +420,14 @@ def _entry_of(id: MessageId) -> _Entry:
     return id.ledger_id, id.entry_id, id.partition
 
 
-def _batch_size(id: MessageId) -> int:
-    if id.batch_index >= id.batch_size:
+def check_batch(id: MessageId) -> None:
+    """Raise unless the id is that of an entry, or of a message in a batch of known size."""
+    if 0 <= id.batch_index >= id.batch_size:
         raise ConfigurationError(f"The id {id} does not know the size of its batch")
+
+
+def _batch_size(id: MessageId) -> int:
+    check_batch(id)
     return id.batch_size
 
 

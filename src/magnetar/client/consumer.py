@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from magnetar.client.acknowledgement import check_batch
 from magnetar.client.dead_letter import OpenLetterProducer
 from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.error import (
@@ -274,9 +275,18 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
         With `ack_receipts` returns once the broker has stored that. In a transaction it is done
         when that is committed, and redelivered when it is aborted.
         """
-        parts = self._begin_acknowledge(places_of(message), find_enlisting(transaction))
+        places = self._check_done(message)
+        parts = self._begin_acknowledge(places, find_enlisting(transaction))
         if self._settings.ack_receipts:
             await confirm_all(parts)
+
+    def _check_done(self, message: Done[T]) -> list[Place]:
+        """Where these came from: any thread may ask, before one of them is noted."""
+        places = places_of(message)
+        for place in places:
+            self._check_place(place)
+            check_batch(place[2])
+        return places
 
     def _begin_acknowledge(
         self, places: Sequence[Place], transaction: Enlisting | None = None
@@ -306,8 +316,13 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
         self, message: Message[T] | MessageId, delay: Duration | None = None
     ) -> None:
         """Ask for the message again after `delay`, or as the consumer's backoff says."""
-        seconds = None if delay is None else parse_duration("delay", delay)
-        self._refuse(((place_of(message), seconds),))
+        self._refuse((self._check_refused(message, delay),))
+
+    def _check_refused(
+        self, message: Message[T] | MessageId, delay: Duration | None
+    ) -> tuple[Place, float | None]:
+        place = self._check_place(place_of(message))
+        return place, None if delay is None else parse_duration("delay", delay)
 
     def _refuse(self, refused: Sequence[tuple[Place, float | None]]) -> None:
         for place, delay in refused:
@@ -364,13 +379,17 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
             raise
         await self.acknowledge(message)
 
+    def _check_place(self, place: Place) -> Place:
+        """Raise unless it says of which topic it is, where there may be several."""
+        if place[0] is None and self._topic_set.is_of_many:
+            raise ConfigurationError(
+                f"The id {place[2]} does not tell which topic it is of; use the message itself"
+            )
+        return place
+
     def _find(self, place: Place) -> TopicConsumer | None:
         topic, number, id = place
         member = self._topic_set.find(topic)
-        if member is None and topic is None and self._topic_set.members:
-            raise ConfigurationError(
-                f"The id {id} does not tell which topic it is of; use the message itself"
-            )
         part = member.consumers.parts.get(number) if member is not None else None
         if part is None:
             _log.warning(
@@ -416,7 +435,8 @@ class AsyncConsumer(IndividualConsumer[T], Generic[T]):
         """Where the message came from; raises where it can only be acknowledged on its own."""
         if self._settings.type.is_shared:
             raise ConfigurationError("A shared subscription has no cumulative acknowledgement")
-        return place_of(message)
+        [place] = self._check_done(id_of(message))
+        return place
 
     def _begin_cumulative(
         self, places: Sequence[Place], transaction: Enlisting | None = None
@@ -441,7 +461,7 @@ class AsyncConsumer(IndividualConsumer[T], Generic[T]):
         if isinstance(place, int) or place in (EARLIEST_ID, LATEST_ID):
             await self._move(place)
             return
-        part = self._find(place_of(place))
+        part = self._find(self._check_place(place_of(place)))
         if part is not None:
             await part.seek(place)
 

@@ -18,8 +18,6 @@ from magnetar.client.consumer import (
     SubscriptionConsumer,
     check_concurrency,
     log_failed,
-    place_of,
-    places_of,
 )
 from magnetar.client.enlisting import TransactionHandle
 from magnetar.client.error import AlreadyClosedError
@@ -28,7 +26,7 @@ from magnetar.client.handle import ConsumerStats
 from magnetar.client.inbox import Inbox, check_limit
 from magnetar.client.message import Message, MessageBatch, Run
 from magnetar.client.message_id import MessageId
-from magnetar.client.quantity import Duration, parse_duration
+from magnetar.client.quantity import Duration
 from magnetar.client.reader import AsyncReader
 from magnetar.client.retry import find_deadline
 from magnetar.client.stream import AsyncStreamConsumer, vector_id
@@ -149,10 +147,13 @@ class SyncSource(SyncHandle[S], Generic[S, T]):
             self._loop.check()
 
     def _post(self, work: Callable[[Sequence[I]], object], *items: I) -> None:
-        """Tell the loop without waiting for it; what goes wrong is raised at the next occasion."""
-        self._burst.check()
+        """Tell the loop without waiting for it; what goes wrong there is raised at the next
+        occasion, and keeps no other call from being made.
+        """
+        self._loop.check()
         for item in items:
-            self._burst.call(work, item)
+            self._burst.call_alone(work, item)
+        self._burst.check_failure()
 
 
 class SyncReceiver(SyncSource[R, T], Generic[R, T]):
@@ -245,7 +246,9 @@ class SyncIndividual(SyncSubscription[N, T], Generic[N, T]):
         super().__init__(loop, inner)
         self._begin_acknowledge = inner._begin_acknowledge
         self._acknowledge_received = inner._acknowledge_received
+        self._check_done = inner._check_done
         self._has_receipts = inner._has_receipts
+        self._is_of_many = inner._topic_set.is_of_many
         self._refuse = inner._refuse
 
     def acknowledge(self, message: Done[T], transaction: TransactionHandle | None = None) -> None:
@@ -256,17 +259,19 @@ class SyncIndividual(SyncSubscription[N, T], Generic[N, T]):
         if self._has_receipts or transaction is not None:
             self._run(self._inner.acknowledge(message, transaction))
         elif isinstance(message, Message):
-            self._burst.check()
+            self._loop.check()
+            if self._is_of_many:
+                self._check_done(message)
             self._burst.call(self._acknowledge_received, message)
+            self._burst.check_failure()
         else:
-            self._post(self._begin_acknowledge, *places_of(message))
+            self._post(self._begin_acknowledge, *self._check_done(message))
 
     def negative_acknowledge(
         self, message: Message[T] | MessageId, delay: Duration | None = None
     ) -> None:
         """Ask for the message again after `delay`, or as the consumer's backoff says."""
-        seconds = None if delay is None else parse_duration("delay", delay)
-        self._post(self._refuse, (place_of(message), seconds))
+        self._post(self._refuse, self._inner._check_refused(message, delay))
 
     reconsume_later = waited(IndividualConsumer.reconsume_later)
 
