@@ -101,6 +101,7 @@ class Admission(Generic[M]):
 
     async def enter(self, message: M) -> None:
         """Wait for room; giving up leaves nothing behind."""
+        self._check_open()
         place: asyncio.Future[None] = self._loop.create_future()
         self._queue_up(message, place)
         try:
@@ -111,10 +112,15 @@ class Admission(Generic[M]):
 
     async def enter_all(self, messages: Sequence[M]) -> None:
         """Together, as soon as there is room for any of them: nothing comes in between."""
-        while self._room <= 0:
+        while self._room <= 0 and self._closed is None:
             self._vacated.clear()
             await self._vacated.wait()
-        await self._session.memory.take(sum(message.size for message in messages))
+        self._check_open()
+        size = sum(message.size for message in messages)
+        await self._session.memory.take(size)
+        if self._closed is not None:
+            self._session.memory.give(size)
+        self._check_open()
         for message in messages:
             self._enter(message)
 
@@ -144,12 +150,20 @@ class Admission(Generic[M]):
             elif not self.try_enter(message):
                 self.enter_later(message)
 
-    async def wait_for_room(self) -> None:
-        """Until half of the room is free: a thread that waited for it gets to send many."""
+    async def enter_or_wait(self, message: M) -> bool:
+        """Wait until half of the room is free: a thread that waited for it gets to send many. Where
+        the client's memory is short, the message enters in its turn among those of all producers.
+
+        Returns whether it has entered.
+        """
         enough = (self._settings.max_pending_messages + 1) // 2
         while (self._queue or self._room < enough) and self._closed is None:
             self._vacated.clear()
             await self._vacated.wait()
+        if self._session.memory.fits(message.size):
+            return False
+        await self.enter(message)
+        return True
 
     def full(self, message: M | None = None) -> QueueFullError:
         """Why nothing may enter now; a transaction goes on without the message."""
@@ -244,8 +258,12 @@ class Admission(Generic[M]):
         self._untold, self._first = 0, None
         return None if first is None else SendFailedError(self._name(), failed, first)
 
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise self._closed
+
     def close(self, failure: PulsarError) -> None:
-        """Whatever has not ended fails."""
+        """Whatever has not ended fails, and nothing enters any more."""
         self._closed = failure
         if self._timer is not None:
             self._timer.cancel()

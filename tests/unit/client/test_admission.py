@@ -186,3 +186,22 @@ def test_several_enter_together_once_there_is_any_room() -> None:
         assert desk.out == [first, *more]
 
     run(body)
+
+
+def test_what_waits_to_enter_together_is_refused_by_a_close() -> None:
+    async def body() -> None:
+        for room, bytes_max in ((1, 1000), (10, 1)):  # it waits for room, and for memory
+            desk = Desk(room=room, bytes_max=bytes_max)
+            first, late = desk.message(), desk.message()
+            await desk.send(first)
+            entering = asyncio.ensure_future(desk.admission.enter_all([late]))
+            await asyncio.sleep(0)
+            desk.admission.close(AlreadyClosedError("closed"))
+            for each in (entering, first.sent):
+                with pytest.raises(AlreadyClosedError):
+                    await each
+            assert desk.out == [first] and desk.session.memory.used == 0
+            with pytest.raises(AlreadyClosedError):
+                await desk.admission.enter_all([desk.message()])
+
+    run(body)

@@ -15,7 +15,7 @@ from magnetar.client.keyword import describe
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import Outcome
 from magnetar.client.producer import AsyncProducer
-from magnetar.client.publication import SendOptions
+from magnetar.client.publication import NO_OPTIONS, SendOptions
 from magnetar.client.segment_producer import Item
 
 T = TypeVar("T")
@@ -165,6 +165,7 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
             return self._submit_within(value, options, waits=waits)
         sent: SendFuture[MessageId] = SendFuture()
         inner, admission = self._inner, self._inner._admission
+        item, data = None, b""
         if options or value is None or not inner._joins:
             item = inner._prepare(value, options, sent)
             item.is_submitted = True
@@ -183,7 +184,9 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
                     return sent
             if not waits:
                 raise admission.full()
-            self._run(admission.wait_for_room())
+            item = item or Item(data, sent, None, NO_OPTIONS, size, is_submitted=True)
+            if self._run(admission.enter_or_wait(item)):
+                return sent
 
     def _submit_within(
         self, value: T | None, options: SendOptions, *, waits: bool

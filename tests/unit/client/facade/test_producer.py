@@ -1,0 +1,82 @@
+"""The blocking producer, on a broker that says what a test tells it to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from magnetar import PulsarClient, QueueFullError
+from tests.unit.client.peer import Line, ScriptedBroker, Type, scripted_broker
+
+
+class SlowBroker:
+    """Keeps receipts back until it is told to give them."""
+
+    def __init__(self, broker: ScriptedBroker) -> None:
+        self._broker = broker
+        self._kept: list[tuple[Line, Any]] = []
+        self.sends = 0
+        self.is_slow = True
+        broker.on[Type.SEND] = self._on_send
+
+    def _on_send(self, line: Line, send: Any, entry: bytes) -> None:
+        self.sends += 1
+        if self.is_slow:
+            self._kept.append((line, send))
+        else:
+            self._broker.receipt(line, send)
+
+    def go_on(self) -> None:
+        self.is_slow = False
+        for line, send in self._kept:
+            self._broker.receipt(line, send)
+        self._kept.clear()
+
+
+@asynccontextmanager
+async def slow_client(**options: Any) -> AsyncIterator[tuple[SlowBroker, PulsarClient]]:
+    async with scripted_broker() as broker:
+        slow = SlowBroker(broker)
+        client = await asyncio.to_thread(PulsarClient, broker.url, operation_timeout=10, **options)
+        try:
+            yield slow, client
+        finally:
+            slow.go_on()
+            await asyncio.to_thread(client.close)
+
+
+async def until_pending(producer: Any, count: int) -> None:
+    async with asyncio.timeout(20):
+        while (await asyncio.to_thread(lambda: producer.stats)).pending != count:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("options", [{}, {"key": "k"}], ids=["plain", "keyed"])
+def test_a_message_that_memory_is_short_for_waits_in_its_turn(options: dict[str, Any]) -> None:
+    async def body() -> None:
+        async with slow_client(memory_limit=100) as (slow, client):
+            first = await asyncio.to_thread(client.producer, "t")
+            other = await asyncio.to_thread(client.producer, "u")
+            sent = await asyncio.to_thread(first.submit, bytes(60))
+            for producer in (first, other):  # its own memory, and that of another producer
+                before = producer.stats.pending
+                waiting = asyncio.create_task(
+                    asyncio.to_thread(producer.submit, bytes(60), **options)
+                )
+                await until_pending(producer, before + 1)
+                assert not waiting.done() and slow.sends == 1
+                with pytest.raises(QueueFullError, match="memory limit"):
+                    producer.send_nowait(bytes(60))
+                if producer is other:
+                    slow.go_on()
+                    again = await waiting
+                    await asyncio.to_thread(again.result, 20)
+            assert await asyncio.to_thread(sent.result, 20)
+            await asyncio.to_thread(first.flush)
+            assert (first.stats.sent, other.stats.sent) == (2, 1)
+
+    asyncio.run(body())
