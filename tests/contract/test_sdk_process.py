@@ -432,3 +432,42 @@ def test_what_went_wrong_with_another_call_keeps_none_from_being_made(client: Pu
             consumer.acknowledge(message.id)
         consumer.flush()
         assert consumer.backlog() == 0
+
+
+def test_a_process_that_is_forked_while_another_thread_publishes_publishes_too(
+    magnetar_broker: MagnetarBroker,
+) -> None:
+    code, output, complaints = run(
+        """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        client = PulsarClient(url)
+        producer = client.producer(topic)
+        is_over = threading.Event()
+
+        def publish():
+            while not is_over.is_set():
+                for sent in [producer.submit(b"x") for _ in range(100)]:
+                    sent.add_done_callback(lambda each: None)
+
+        threads = [threading.Thread(target=publish) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)  # a child that hangs is a failure
+                with PulsarClient(url) as own:
+                    sent = own.producer(topic).submit(b"from the child")
+                    sent.add_done_callback(lambda each: None)
+                    sent.result(20)
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        client.close()
+        """,
+        magnetar_broker,
+    )
+    assert code == 0, complaints

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -22,8 +23,17 @@ T = TypeVar("T")
 
 _PENDING: Final = "PENDING"
 _FINISHED: Final = "FINISHED"
-_lock: Final = Lock()
+_lock = Lock()
 """Around the making of a condition, and around an end without one: one of the two is first."""
+
+
+def _renew_lock() -> None:
+    """The parent's loop may have held it, and has no thread here that would let go of it."""
+    global _lock
+    _lock = Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 class SendFuture(Future[T]):

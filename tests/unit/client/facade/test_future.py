@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from concurrent.futures import ALL_COMPLETED, CancelledError, as_completed, wait
 
 import pytest
 
+from magnetar.client.facade import producer as facade
 from magnetar.client.facade.producer import SendFuture
 
 
@@ -61,3 +64,15 @@ def test_an_event_loop_can_await_it() -> None:
         return await asyncio.wrap_future(future)
 
     assert asyncio.run(body()) == 5
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_that_is_forked_while_one_ends_has_futures_of_its_own() -> None:
+    with facade._lock:  # as the parent's loop may hold it
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            future: SendFuture[int] = SendFuture()
+            future.set_result(1)
+            os._exit(future.result(0) - 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
