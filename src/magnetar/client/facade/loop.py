@@ -201,12 +201,14 @@ class CallOutcome(Generic[T]):
         return True
 
     def set_result(self, result: T, /) -> None:
-        self._result = result
-        self._end()
+        if not self._is_done:  # what ends it first, counts
+            self._result = result
+            self._end()
 
     def set_exception(self, exception: BaseException, /) -> None:
-        self._failure = exception
-        self._end()
+        if not self._is_done:
+            self._failure = exception
+            self._end()
 
     def result(self) -> T:
         if self._failure is not None:
@@ -261,11 +263,18 @@ class BackgroundLoop:
         """Run `body` on the loop and return its result; Ctrl-C cancels it there."""
         try:
             self.check()
+            waiting = asyncio.run_coroutine_threadsafe(body, self._loop)
+        except RuntimeError:
+            body.close()
+            raise AlreadyClosedError("The client is closed") from None
         except BaseException:
             body.close()
             raise
-        waiting = asyncio.run_coroutine_threadsafe(body, self._loop)
         try:
+            while not _has_ended(waiting):
+                if not self._thread.is_alive():
+                    waiting.cancel()  # it reached the loop as that ended
+                    body.close()
             return waiting.result()
         except CancelledError:
             raise AlreadyClosedError("The client was closed meanwhile") from None
@@ -360,19 +369,33 @@ class BackgroundLoop:
         )
 
 
+def _has_ended(waiting: Future[Any]) -> bool:
+    try:
+        waiting.exception(_STOP_S)
+    except TimeoutError:
+        return False
+    return True
+
+
 def _run(loop: asyncio.AbstractEventLoop, goodbye: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
         loop.run_until_complete(goodbye())
-        tasks = asyncio.all_tasks(loop)
+        _cancel_tasks(loop)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        _cancel_tasks(loop)
+    finally:
+        loop.close()
+
+
+def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Those too that begin meanwhile: a thread may call until the loop is closed."""
+    while tasks := asyncio.all_tasks(loop):
         for task in tasks:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-    finally:
-        loop.close()
 
 
 def _stop(forks: int, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:

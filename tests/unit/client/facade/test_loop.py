@@ -6,7 +6,9 @@ import asyncio
 import gc
 import os
 import threading
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -145,3 +147,81 @@ def test_an_outcome_ends_once_and_wakes_its_thread() -> None:
         assert given_up.cancel() and given_up.cancelled() and not given_up.cancel()
     finally:
         loop.close()
+
+
+class ClosingLoop(BackgroundLoop):
+    """It is closed right after a caller has seen that it is open."""
+
+    def check(self) -> None:
+        super().check()
+        self.close()
+
+
+def test_a_call_that_comes_as_the_loop_closes_is_told_so() -> None:
+    loop = ClosingLoop(nothing)
+    with pytest.raises(AlreadyClosedError):
+        loop.run(asyncio.sleep(0))
+    loop = ClosingLoop(nothing)
+    with pytest.raises(AlreadyClosedError):
+        loop.run_outcome(lambda outcome: outcome.set_result(1))
+
+
+class LateLoop(BackgroundLoop):
+    """A caller has seen that it is open, and goes on when its tasks are being ended."""
+
+    def __init__(self) -> None:
+        super().__init__(nothing)
+        self.is_checked, self.is_ending, self.is_late = (threading.Event() for _ in range(3))
+
+    def check(self) -> None:
+        super().check()
+        if threading.current_thread().name == "late":
+            self.is_checked.set()
+            self.is_ending.wait(30)
+            self.is_late.set()
+
+
+def test_a_call_that_comes_while_the_last_tasks_end_ends_with_them() -> None:
+    loop = LateLoop()
+    raised: list[BaseException] = []
+
+    async def hold() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            loop.is_ending.set()
+            while not loop.is_late.is_set():
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.05)  # the late call arrives here
+
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    def call(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            loop.run(body())
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [
+        threading.Thread(target=call, args=(hold,)),
+        threading.Thread(target=call, args=(forever,), name="late"),
+    ]
+    for thread in threads:
+        thread.daemon = True
+        thread.start()
+    loop.is_checked.wait(30)
+    loop.run(asyncio.sleep(0))
+    loop.close()
+    for thread in threads:
+        thread.join(30)
+    assert [type(each) for each in raised] == [AlreadyClosedError] * 2
+
+
+def test_an_outcome_keeps_the_first_of_two_ends() -> None:
+    outcome: CallOutcome[int] = CallOutcome()
+    outcome.set_exception(ConfigurationError("refused"))
+    outcome.set_result(1)
+    outcome.set_exception(AlreadyClosedError("closed"))
+    with pytest.raises(ConfigurationError):
+        outcome.result()
