@@ -167,7 +167,7 @@ class Admission(Generic[M]):
 
     def full(self, message: M | None = None) -> QueueFullError:
         """Why nothing may enter now; a transaction goes on without the message."""
-        if message is not None:
+        if message is not None and message.transaction is not None:
             message.sent.set_result(None)
         if self._room > 0:
             return QueueFullError("The client's memory limit is reached")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar, Unpack
 
@@ -138,6 +139,7 @@ class AsyncPulsarClient(Handle):
         self._coordinators = WatchedCoordinators(self._session)
         self._regular_coordinators = LookedUpCoordinators(self._session)
         self._is_closed = False
+        self._ended = asyncio.Event()
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else f"{len(self._session.made)} made"
@@ -384,14 +386,23 @@ class AsyncPulsarClient(Handle):
         return await self._session.lookup.list_topics(parsed, mode=mode)
 
     async def close(self, *, immediate: bool = False) -> None:
-        """Close everything that was made here, then the connections; again does nothing.
+        """Close everything that was made here, then the connections; again does nothing, and while
+        it is closed waits for that.
 
-        With `immediate` nothing is flushed: sends that are not confirmed fail.
+        With `immediate` nothing is flushed or waited for: sends that are not confirmed fail.
         """
         if self._is_closed:
+            if not immediate:
+                await self._ended.wait()
             return
         self._session.pool.check_loop()
         self._is_closed = True
+        try:
+            await self._close_all(immediate=immediate)
+        finally:
+            self._ended.set()
+
+    async def _close_all(self, *, immediate: bool) -> None:
         if immediate:
             self._session.is_ending_now = True
             self._session.pool.close()

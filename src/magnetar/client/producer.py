@@ -89,6 +89,8 @@ class AsyncProducer(Handle, Generic[T]):
         self._producers = ProducerSet(
             session, topic, settings, routing, self._admission, resend=self._route
         )
+        self._ended: asyncio.Event | None = None
+        """Set once it is closed, for others that close it meanwhile."""
         self._tail = _Tail()
         self._joins, self._is_plain = may_join(settings), is_plain(settings)
 
@@ -238,16 +240,21 @@ class AsyncProducer(Handle, Generic[T]):
 
     async def close(self) -> None:
         """Flush and leave; what is not confirmed by the operation timeout fails."""
-        producers = self._producers
-        if isinstance(producers.failure, AlreadyClosedError):
+        if self._ended is not None:
+            await self._ended.wait()
             return
-        if producers.failure is None:
+        self._ended = asyncio.Event()
+        producers = self._producers
+        try:
+            if producers.failure is None:
+                producers.failure = self._closed()
+                if not self._session.is_ending_now:
+                    await self._settle(self._session.operation_timeout)
             producers.failure = self._closed()
-            if not self._session.is_ending_now:
-                await self._settle(self._session.operation_timeout)
-        producers.failure = self._closed()
-        self._session.made.pop(self, None)
-        await self._close_all(producers.failure)
+            self._session.made.pop(self, None)
+            await self._close_all(producers.failure)
+        finally:
+            self._ended.set()
 
     def _closed(self) -> AlreadyClosedError:
         return AlreadyClosedError(f"The producer on {self.topic} is closed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING, Self, Unpack
 
 from magnetar.client.checkpoint import Checkpoint
@@ -47,6 +48,8 @@ class PulsarClient:
         inner = self._inner = AsyncPulsarClient(service_url, **options)
         self._loop = BackgroundLoop(lambda: inner.close(immediate=True))
         self._admin: AdminClient | None = None
+        self._lock = RLock()
+        """Around what one thread does for all: making the admin client, and the end."""
 
     def __repr__(self) -> str:
         return repr(self._inner).replace(type(self._inner).__name__, type(self).__name__, 1)
@@ -55,11 +58,13 @@ class PulsarClient:
     def admin(self) -> AdminClient:
         """The admin client of the service at `admin_url`, with this client's credentials."""
         self._loop.check()
-        if self._admin is None:
-            from magnetar.client.admin.blocking import AdminClient
+        with self._lock:
+            self._loop.check()  # it may have been closed meanwhile
+            if self._admin is None:
+                from magnetar.client.admin.blocking import AdminClient
 
-            self._admin = AdminClient(self._inner._find_admin(), **self._inner._admin_options)
-        return self._admin
+                self._admin = AdminClient(self._inner._find_admin(), **self._inner._admin_options)
+            return self._admin
 
     def connect(self) -> None:
         """Connect now instead of with the first use; raises at once when no broker answers."""
@@ -164,15 +169,22 @@ class PulsarClient:
         return self._loop.run(self._inner.list_topics(namespace, mode=mode))
 
     def close(self, *, immediate: bool = False) -> None:
-        """Close everything that was made here, then the connections; again does nothing."""
+        """Close everything that was made here, then the connections; again does nothing.
+
+        A thread that calls it meanwhile returns when all of it is closed.
+        """
         if not self._loop.is_open:
             return
-        if self._admin is not None:
-            self._admin.close()
-        try:
-            self._loop.run(self._inner.close(immediate=immediate))
-        finally:
-            self._loop.close()
+        self._loop.check()
+        with self._lock:
+            if not self._loop.is_open:
+                return
+            if self._admin is not None:
+                self._admin.close()
+            try:
+                self._loop.run(self._inner.close(immediate=immediate))
+            finally:
+                self._loop.close()
 
     def __enter__(self) -> Self:
         return self

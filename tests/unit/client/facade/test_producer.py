@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from magnetar import PulsarClient, QueueFullError
+from magnetar import AsyncPulsarClient, PulsarClient, QueueFullError
 from tests.unit.client.peer import Line, ScriptedBroker, Type, scripted_broker
 
 
@@ -78,5 +78,60 @@ def test_a_message_that_memory_is_short_for_waits_in_its_turn(options: dict[str,
             assert await asyncio.to_thread(sent.result, 20)
             await asyncio.to_thread(first.flush)
             assert (first.stats.sent, other.stats.sent) == (2, 1)
+
+    asyncio.run(body())
+
+
+def test_a_send_that_there_is_no_room_for_raises_why(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        async with slow_client() as (_, client):
+            producer = await asyncio.to_thread(
+                client.producer, "t", max_pending_messages=1, block_if_queue_full=False
+            )
+            producer.submit(b"a")
+            with pytest.raises(QueueFullError):
+                await asyncio.to_thread(producer.send, b"b")
+
+    asyncio.run(body())
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("closes", ["client", "producer"])
+def test_who_closes_while_another_thread_does_waits_for_the_end(closes: str) -> None:
+    async def body() -> None:
+        async with slow_client() as (slow, client):
+            producer = await asyncio.to_thread(client.producer, "t")
+            sent = producer.submit(b"a")
+            await until_pending(producer, 1)
+            first = asyncio.create_task(
+                asyncio.to_thread(client.close if closes == "client" else producer.close)
+            )
+            async with asyncio.timeout(20):
+                while producer._inner._producers.failure is None:
+                    await asyncio.sleep(0.001)
+            second = asyncio.create_task(asyncio.to_thread(client.close))
+            await asyncio.wait([first, second], timeout=0.2)
+            assert not second.done() and not sent.done()
+            slow.go_on()
+            await asyncio.gather(first, second)
+            assert sent.result().entry_id == 0
+
+    asyncio.run(body())
+
+
+def test_who_closes_the_asyncio_client_while_another_task_does_waits_for_the_end() -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker:
+            slow = SlowBroker(broker)
+            client = AsyncPulsarClient(broker.url)
+            producer = await client.producer("t")
+            sent = await producer.submit(b"a")
+            closing = [asyncio.create_task(client.close()) for _ in range(2)]
+            await broker.until(Type.SEND)
+            await asyncio.sleep(0)
+            assert not any(each.done() for each in closing) and not sent.done()
+            slow.go_on()
+            await asyncio.gather(*closing)
+            assert sent.result().entry_id == 0
 
     asyncio.run(body())
