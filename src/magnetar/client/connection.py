@@ -215,8 +215,10 @@ class Connection(asyncio.Protocol):
         finally:
             self.touch()
 
-    def close(self, reason: PulsarError | None = None) -> None:
-        """End the connection and tell everybody on it why; closing again changes nothing."""
+    def close(self, reason: PulsarError | None = None, *, is_lost: bool = True) -> None:
+        """End the connection and tell everybody on it why; closing again changes nothing. One that
+        the client does without is not `is_lost`: no application wants to know.
+        """
         if self.reason is not None:
             return
         self.reason = reason or ConnectError(f"The connection to {self.address} was closed")
@@ -227,7 +229,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         if not self._connected.done():
             self._connected.set_result(None)
-        elif self._on_lost is not None and not self._connected.cancelled():
+        elif is_lost and self._on_lost is not None and not self._connected.cancelled():
             self._on_lost(str(self.address), self.reason)
         self._requests.refuse_all(self.reason)
         self.ends.close()

@@ -134,7 +134,8 @@ class ConnectionPool:
         for connection in self._open.values():
             left = self._policy.max_idle - connection.idle_s
             if connection.is_open and left <= 0:
-                connection.close(ConnectError(f"The connection to {connection.address} was idle"))
+                reason = ConnectError(f"The connection to {connection.address} was idle")
+                connection.close(reason, is_lost=False)
             elif connection.is_open:
                 remaining.append(left)
         if remaining:

@@ -81,7 +81,10 @@ def test_a_connection_that_nobody_uses_is_closed_and_opened_again_when_needed() 
     async def body() -> None:
         async with scripted_broker() as broker:
             policy = ConnectionPolicy(max_idle=0.05)
-            async with AsyncPulsarClient(broker.url, connection=policy) as client:
+            told: list[Event] = []
+            async with AsyncPulsarClient(
+                broker.url, connection=policy, on_event=told.append
+            ) as client:
                 await client.connect()
                 await until(lambda: open_lines(broker) == 0)
                 async with await client.producer("t") as producer:
@@ -90,6 +93,7 @@ def test_a_connection_that_nobody_uses_is_closed_and_opened_again_when_needed() 
                         await producer.send(b"x")
                     assert len(broker.lines) == 2 and open_lines(broker) == 1
                 await until(lambda: open_lines(broker) == 0)
+            assert [type(each) for each in told] == [ConnectionOpened] * 2, "none was lost"
 
     asyncio.run(body())
 
