@@ -59,6 +59,7 @@ _PLAIN: Final = frozenset(
         "checkpoint",
         "pause",
         "resume",
+        "stop",
     }
 )
 """Methods that do not wait in either client."""

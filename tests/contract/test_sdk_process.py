@@ -437,7 +437,7 @@ def test_what_went_wrong_with_another_call_keeps_none_from_being_made(client: Pu
 def test_a_process_that_is_forked_while_another_thread_publishes_publishes_too(
     magnetar_broker: MagnetarBroker,
 ) -> None:
-    code, output, complaints = run(
+    code, _, complaints = run(
         """
         import warnings
         warnings.simplefilter("ignore", DeprecationWarning)

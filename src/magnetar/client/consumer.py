@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from magnetar.client.acknowledgement import check_batch
 from magnetar.client.dead_letter import OpenLetterProducer
@@ -24,11 +24,11 @@ from magnetar.client.message import Message, group_by_entry
 from magnetar.client.message_id import (
     EARLIEST_ID,
     LATEST_ID,
-    NO_SEGMENT,
     MessageId,
     Target,
     choose_target,
 )
+from magnetar.client.place import Done, Place, id_of, place_of, places_of
 from magnetar.client.policy import DeadLetterPolicy
 from magnetar.client.quantity import Duration, parse_duration, to_ms
 from magnetar.client.retry import run_together
@@ -47,41 +47,10 @@ _log = Logger(__name__)
 T = TypeVar("T")
 M = TypeVar("M", bound=Member)
 
-Done: TypeAlias = Message[T] | MessageId | Iterable[Message[T] | MessageId]
-"""What may be acknowledged at once: a message, or several."""
-
-
-Place: TypeAlias = tuple[str | None, SegmentId, MessageId]
-"""The topic, where ids tell it, the segment, and what to acknowledge there."""
-
-
-def places_of(done: Done[T]) -> list[Place]:
-    if isinstance(done, (Message, MessageId)):
-        return [place_of(done)]
-    if isinstance(done, Iterable) and not isinstance(done, str | bytes):
-        return [place_of(each) for each in done]
-    raise ConfigurationError(f"{done!r} is neither a message nor the id of one, nor several")
-
-
-def place_of(message: Message[T] | MessageId) -> Place:
-    if isinstance(message, Message):
-        place = message.place
-        return place.topic, message.segment_id, place
-    id = id_of(message)
-    number = id.segment_id if id.segment_id != NO_SEGMENT else SegmentId(max(0, id.partition))
-    return id.topic, number, id
-
 
 async def confirm_all(parts: Iterable[TopicConsumer]) -> None:
     """Once the broker has stored what each of them has acknowledged."""
     await asyncio.gather(*(part.acknowledger.confirm() for part in dict.fromkeys(parts)))
-
-
-def id_of(message: Message[T] | MessageId) -> MessageId:
-    id = message.id if isinstance(message, Message) else message
-    if not isinstance(id, MessageId):
-        raise ConfigurationError(f"{id!r} is neither a message nor the id of one")
-    return id
 
 
 def refuse_detached(number: SegmentId, entry: MessageId) -> None:
@@ -252,6 +221,7 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
         self._retries = retries
         self._is_regular = is_regular
         self._open_letter_producer = open_letter_producer
+        self._stops = 0
 
     def _make_topic(self, name: TopicName, *, create: bool) -> SubscribedTopic:
         return SubscribedTopic(
@@ -352,15 +322,17 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
     async def run(
         self, handler: Callable[[Message[T]], Awaitable[object]], *, concurrency: int = 1
     ) -> None:
-        """Call `handler` with every message, with so many at a time, until the consumer is closed.
+        """Call `handler` with every message, with so many at a time, until `stop` is called or the
+        consumer is closed.
 
         A message is acknowledged when its handler returns. When it raises, that is logged, and the
         message is redelivered as `nack_backoff` says, and buried as `dead_letter` says.
         """
         check_concurrency(concurrency)
+        at = self._stops
 
         async def work() -> None:
-            async for message in self:
+            while (message := await self._receive_until(lambda: self._stops != at)) is not None:
                 try:
                     async with self.processing(message):
                         await handler(message)
@@ -368,6 +340,25 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
                     log_failed(message, error)
 
         await run_together(work() for _ in range(concurrency))
+
+    def stop(self) -> None:
+        """Let every `run` return once the handlers under way have ended; what they have done is
+        acknowledged, and the consumer stays open.
+        """
+        self._stops += 1
+        self._inbox.wake()
+
+    async def _receive_until(self, is_over: Callable[[], bool]) -> Message[T] | None:
+        """The next message; None when it is over, or the consumer is closed."""
+        try:
+            while not is_over():
+                message: Message[T] | None = self._inbox.take()
+                if message is not None:
+                    return message
+                await self._inbox.wait(None)
+        except AlreadyClosedError:
+            pass
+        return None
 
     @asynccontextmanager
     async def processing(self, message: Message[T]) -> AsyncIterator[Message[T]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Final, Generic, Self, TypeVar, overload
 
 from magnetar.client.consumer_set import ConsumerSet
@@ -159,7 +159,7 @@ class Inbox:
             if self._runs is _NO_RUNS:
                 self._runs = deque()
             self._runs.append(_Run(source, part, messages))
-        self._wake()
+        self.wake()
 
     def take_raw(self) -> tuple[TopicConsumer, Any] | None:
         """An entry, for a reader of columns; on the loop, as `take`."""
@@ -306,12 +306,12 @@ class Inbox:
             return False
         return True
 
-    def wait_in_thread(self, timeout_s: float) -> None:
-        """The same for another thread than the loop's; -1 waits without end."""
+    def wait_in_thread(self, timeout_s: float, is_over: Callable[[], bool] = lambda: False) -> None:
+        """The same for another thread than the loop's, which need not wait when it is over."""
         arrived = threading.Lock()
         arrived.acquire()
         with self._lock:
-            if self._has_messages or self.failure is not None:
+            if self._has_messages or self.failure is not None or is_over():
                 return
             self._threads.append(arrived)
         try:
@@ -325,15 +325,16 @@ class Inbox:
         """Receivers get what is here, then the reason why no more comes."""
         if self.failure is None:
             self.failure = failure
-        self._wake()
+        self.wake()
 
     def close(self, failure: AlreadyClosedError) -> None:
         self.failure = failure
         with self._lock:
             self._runs.clear()
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let every receiver look whether it still has to wait."""
         self._arrived.wake()
         with self._lock:
             threads, self._threads = self._threads, []

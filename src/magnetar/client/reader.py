@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, ItemsView, KeysView, ValuesView
 from dataclasses import replace
 from typing import Generic, Self, TypeVar, overload
 
-from magnetar.client.consumer import AsyncConsumer, place_of
+from magnetar.client.consumer import AsyncConsumer
 from magnetar.client.error import AlreadyClosedError, PulsarError
 from magnetar.client.handle import ConsumerStats, Handle
 from magnetar.client.message import Message
 from magnetar.client.message_id import Target
+from magnetar.client.place import place_of
 from magnetar.client.quantity import Duration
 from magnetar.client.session import Session
 from magnetar.runtime.log import Logger

@@ -11,7 +11,6 @@ from typing import Any, Final, Generic, TypeVar
 from magnetar.client.consumer import (
     SubscriptionConsumer,
     confirm_all,
-    id_of,
     refuse_detached,
 )
 from magnetar.client.consumer_set import ConsumerSet, SegmentRead
@@ -22,6 +21,7 @@ from magnetar.client.layout import LayoutWatch, is_apache
 from magnetar.client.membership import Membership
 from magnetar.client.message import Message
 from magnetar.client.message_id import MessageId, Vector
+from magnetar.client.place import id_of
 from magnetar.client.progress import PositionVector, Progress, UnackedIds
 from magnetar.client.segment_consumer import SegmentConsumer
 from magnetar.client.session import Session

@@ -13,7 +13,6 @@ from magnetar.client.checkpoint_consumer import AsyncCheckpointConsumer
 from magnetar.client.consumer import (
     AsyncConsumer,
     AsyncQueueConsumer,
-    Done,
     IndividualConsumer,
     SubscriptionConsumer,
     check_concurrency,
@@ -26,6 +25,7 @@ from magnetar.client.handle import ConsumerStats
 from magnetar.client.inbox import Inbox, check_limit
 from magnetar.client.message import Message, MessageBatch, Run
 from magnetar.client.message_id import MessageId
+from magnetar.client.place import Done
 from magnetar.client.quantity import Duration
 from magnetar.client.reader import AsyncReader
 from magnetar.client.retry import find_deadline
@@ -133,16 +133,33 @@ class SyncSource(SyncHandle[S], Generic[S, T]):
                 run = self._wait(partial(inbox.claim_more, left), rest)
         return MessageBatch(runs)
 
-    def _wait(self, claim: Callable[[], M | None], timeout: Duration | None) -> M | None:
+    def _receive_until(self, is_over: Callable[[], bool]) -> Message[T] | None:
+        """The next message; None when it is over, or the consumer is closed."""
+        try:
+            self._burst.check()
+            message = None
+            if not is_over():
+                message = self._inbox.claim() or self._wait(self._inbox.claim, None, is_over)
+                self._burst.wake()
+        except AlreadyClosedError:
+            return None
+        return message
+
+    def _wait(
+        self,
+        claim: Callable[[], M | None],
+        timeout: Duration | None,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> M | None:
         deadline = find_deadline(timeout, self._inbox.clock)
         while True:
             rest = _CHECK_S
             if deadline is not None:
                 rest = min(rest, deadline - self._inbox.clock.monotonic())
             if rest > 0:
-                self._inbox.wait_in_thread(rest)
+                self._inbox.wait_in_thread(rest, is_over)
             found = claim()
-            if found is not None or rest <= 0 or self._inbox.failure is not None:
+            if found is not None or rest <= 0 or self._inbox.failure is not None or is_over():
                 return found
             self._loop.check()
 
@@ -249,6 +266,7 @@ class SyncIndividual(SyncSubscription[N, T], Generic[N, T]):
         self._check_done = inner._check_done
         self._has_receipts = inner._has_receipts
         self._is_of_many = inner._topic_set.is_of_many
+        self._stops = 0
         self._refuse = inner._refuse
 
     def acknowledge(self, message: Done[T], transaction: TransactionHandle | None = None) -> None:
@@ -276,20 +294,32 @@ class SyncIndividual(SyncSubscription[N, T], Generic[N, T]):
     reconsume_later = waited(IndividualConsumer.reconsume_later)
 
     def run(self, handler: Callable[[Message[T]], object], *, concurrency: int = 1) -> None:
-        """Call `handler` with every message, in so many threads, until the consumer is closed.
+        """Call `handler` with every message, in so many threads, until `stop` is called or the
+        consumer is closed.
 
         A message is acknowledged when its handler returns. When it raises, that is logged, and the
-        message is redelivered as `nack_backoff` says, and buried as `dead_letter` says.
+        message is redelivered as `nack_backoff` says, and buried as `dead_letter` says. Anything
+        else that goes wrong in one thread, Ctrl-C too, lets the others end as `stop` does, and is
+        raised then.
         """
         check_concurrency(concurrency)
+        at = self._stops
+        failures: list[BaseException] = []
+
+        def is_over() -> bool:
+            return bool(failures) or self._stops != at
 
         def work() -> None:
-            for message in self:
-                try:
-                    with self.processing(message):
-                        handler(message)
-                except Exception as error:  # an application's code may raise anything
-                    log_failed(message, error)
+            try:
+                while (message := self._receive_until(is_over)) is not None:
+                    try:
+                        with self.processing(message):
+                            handler(message)
+                    except Exception as error:  # an application's code may raise anything
+                        log_failed(message, error)
+            except BaseException as error:
+                failures.append(error)
+                self._loop.wake(self._inbox.wake)
 
         others = [threading.Thread(target=work, daemon=True) for _ in range(concurrency - 1)]
         for each in others:
@@ -297,6 +327,15 @@ class SyncIndividual(SyncSubscription[N, T], Generic[N, T]):
         work()
         for each in others:
             each.join()
+        if failures:
+            raise failures[0]
+
+    def stop(self) -> None:
+        """Let every `run` return once the handlers under way have ended; what they have done is
+        acknowledged, and the consumer stays open. Any thread may call it, and a signal's handler.
+        """
+        self._stops += 1
+        self._loop.wake(self._inbox.wake)  # there: a signal may come while this thread has its lock
 
     @contextmanager
     def processing(self, message: Message[T]) -> Iterator[Message[T]]:
