@@ -138,8 +138,9 @@ class StreamTopic(InboxSource):
 
     def on_claimed(self, part: TopicConsumer, messages: Sequence[Message[Any]]) -> Progress:
         number = part.segment
-        if number in self._shared:
-            self._shared[number].add(each.place for each in messages)
+        shared = self._shared.get(number)  # the loop may let go of it meanwhile
+        if shared is not None:
+            shared.add(each.place for each in messages)
         return self._positions.advance(self._title, number, messages[-1])
 
     def acknowledge(self, vector: Vector, transaction: Enlisting | None) -> list[TopicConsumer]:
