@@ -7,6 +7,7 @@ the package stays quick.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -326,7 +327,21 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, inside = home.partition(":")
-    return getattr(importlib.import_module(f"{__name__}.{module}"), inside or name)
+    found = getattr(importlib.import_module(f"{__name__}.{module}"), inside or name)
+    _adopt_loaded()
+    globals()[name] = found
+    return found
+
+
+def _adopt_loaded() -> None:
+    """What applications see printed and pickled is named as they write it. Where a class has
+    annotations, those are read in the module of it: it keeps that.
+    """
+    for name, home in _HOMES.items():
+        module = sys.modules.get(f"{__name__}.{home}")
+        found = vars(module).get(name) if module is not None else None
+        if isinstance(found, type) and not vars(found).get("__annotations__"):
+            found.__module__ = __name__
 
 
 def __dir__() -> list[str]:
