@@ -115,5 +115,29 @@ def test_what_is_printed_says_topic_state_and_what_is_pending(place: Place) -> N
     asyncio.run(body())
 
 
+def test_readers_layouts_and_transactions_say_how_they_are(place: Place) -> None:
+    async def body() -> None:
+        topic = new_name()
+        scalable = place.create_topic(1)
+        async with place.client() as client:
+            producer = await client.producer(topic)
+            await producer.send(b"x", key="k")
+            async with client.reader(topic, "earliest") as reader:
+                assert await reader.read(PATIENCE_S)
+                assert spell(reader).endswith(f"Reader {topic}, open, 0 waiting>")
+            assert spell(reader).endswith(f"Reader {topic}, closed, 0 waiting>")
+            changes = client.layout_changes(scalable)
+            assert spell(changes).endswith(f"LayoutChanges {scalable}, open>")
+            await anext(changes)
+            assert spell(changes).endswith(f"LayoutChanges {scalable}, open>")
+            await changes.close()
+            assert spell(changes).endswith(f"LayoutChanges {scalable}, closed>")
+            async with client.transaction() as transaction:
+                assert spell(transaction).endswith(f"Transaction {transaction.id}, open>")
+            assert spell(transaction).endswith(f"Transaction {transaction.id}, committed>")
+
+    asyncio.run(body())
+
+
 def spell(handle: Any) -> str:
     return repr(getattr(handle, "inner", handle))

@@ -86,6 +86,11 @@ class Handle(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{summarize(self)}>"
 
+    def _tell_state(self) -> str:
+        """In a word, for `repr`."""
+        session = getattr(self, "_session", None)
+        return "" if session is None else "open" if self in session.made else "closed"
+
     @abstractmethod
     async def close(self) -> None: ...
 
@@ -103,9 +108,9 @@ def summarize(handle: object) -> str:
     subscription = getattr(handle, "subscription", None)
     if subscription:
         parts.append(f"subscription {subscription}")
-    session = getattr(handle, "_session", None)
-    if session is not None:
-        parts.append("open" if handle in session.made else "closed")
+    state = handle._tell_state() if isinstance(handle, Handle) else ""
+    if state:
+        parts.append(state)
     admission, inbox = getattr(handle, "_admission", None), getattr(handle, "_inbox", None)
     if admission is not None:
         parts.append(f"{admission.pending} pending")

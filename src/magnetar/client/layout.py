@@ -338,6 +338,13 @@ class AsyncLayoutChanges(Handle):
         self._is_closed = False
         self._changed = asyncio.Event()
 
+    @property
+    def topic(self) -> str:
+        return self._watch.topic.full
+
+    def _tell_state(self) -> str:
+        return "closed" if self._is_closed else "open"
+
     def __aiter__(self) -> Self:
         return self
 

@@ -26,10 +26,14 @@ class AsyncReader(Handle, Generic[T]):
     def __init__(self, consumer: AsyncConsumer[T]) -> None:
         self._consumer = consumer
         self._inbox = consumer._inbox
+        self._topic = consumer.topics[0]
 
     @property
     def topic(self) -> str:
-        return self._consumer.topics[0]
+        return self._topic
+
+    def _tell_state(self) -> str:
+        return self._consumer._tell_state()
 
     @property
     def stats(self) -> ConsumerStats:

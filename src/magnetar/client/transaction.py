@@ -170,6 +170,9 @@ class AsyncTransaction(JoinedTransaction, Handle):
         self._failure: PulsarError | None = None
         self._undo: list[Callable[[], None]] = []
 
+    def _tell_state(self) -> str:
+        return f"{self.id}, {self.state}"
+
     @property
     def state(self) -> TransactionState:
         if self._state is TransactionState.OPEN and self._is_overdue:

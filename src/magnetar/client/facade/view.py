@@ -54,6 +54,10 @@ class TableView(SyncHandle[AsyncTableView[T]], Generic[T]):
 class LayoutChanges(SyncHandle[AsyncLayoutChanges]):
     """Made by `client.layout_changes`: the segments there are, then every change of them."""
 
+    @property
+    def topic(self) -> str:
+        return self._inner.topic
+
     def __iter__(self) -> Self:
         return self
 
