@@ -99,7 +99,9 @@ async def follow(client: AsyncPulsarClient, saved: bytes) -> bytes:
         initial_position="earliest",
     )
     assert_type(stream, AsyncStreamConsumer[str])
+    assert_type(await stream.receive(), Message[str])
     received = await stream.receive(timeout=1.0)
+    assert_type(received, Message[str] | None)
     if received is not None:
         assert_type(received.value, str)
         await stream.acknowledge_cumulative(received)
@@ -132,9 +134,9 @@ def sell(url: str, token: str) -> None:
             assert_type(table, TableView[float])
             assert_type(table["tea"], float)
         records = client.consumer("log", "s", schema=Schema.json('{"type": "record"}'))
-        record = records.receive()
-        if record is not None:
-            assert_type(record.value, Mapping[str, Any])
+        assert_type(records.receive(), Message[Mapping[str, Any]])
+        assert_type(records.receive(timeout=1), Message[Mapping[str, Any]] | None)
+        assert_type(records.receive().value, Mapping[str, Any])
 
 
 def on_done(sent: Future[Any]) -> None:
