@@ -26,7 +26,7 @@ from tests.contract.sdk_regular import new_name
 
 PRELUDE = """
 import os, signal, sys, threading
-from magnetar import PulsarClient, AsyncPulsarClient, AlreadyClosedError
+from magnetar import PulsarClient, AsyncPulsarClient, AlreadyClosedError, SendFailedError
 url, topic = sys.argv[1:]
 """
 
@@ -131,20 +131,27 @@ def test_a_program_whose_broker_is_frozen_or_dead_ends_with_one_line_about_what_
                     message = await queue.receive(20)
                     os.kill(broker, signal.SIG{fault})
                     await queue.acknowledge(message)
-                    waiting = await producer.submit(b"y")
-                assert waiting.done() and waiting.exception() is not None
-            asyncio.run(body())
+                    waiting.append(await producer.submit(b"y"))
+            waiting = []
+            try:
+                asyncio.run(body())
+            except SendFailedError as error:
+                print(error.sentence, file=sys.stderr)
+            assert waiting[0].exception() is not None
             print("end")
             """,
         "sync": """
-            with PulsarClient(url, operation_timeout=0.3) as client:
-                queue = client.queue_consumer(topic, subscription="s")
-                producer = client.producer(topic)
-                producer.send(b"x")
-                message = queue.receive(20)
-                os.kill(broker, signal.SIG{fault})
-                queue.acknowledge(message)
-                waiting = producer.submit(b"y")
+            try:
+                with PulsarClient(url, operation_timeout=0.3) as client:
+                    queue = client.queue_consumer(topic, subscription="s")
+                    producer = client.producer(topic)
+                    producer.send(b"x")
+                    message = queue.receive(20)
+                    os.kill(broker, signal.SIG{fault})
+                    queue.acknowledge(message)
+                    waiting = producer.submit(b"y")
+            except SendFailedError as error:
+                print(error.sentence, file=sys.stderr)
             assert waiting.exception(0) is not None
             print("end")
             """,
@@ -471,3 +478,19 @@ def test_a_process_that_is_forked_while_another_thread_publishes_publishes_too(
         magnetar_broker,
     )
     assert code == 0, complaints
+
+
+def test_closing_the_client_tells_what_went_wrong_with_an_acknowledgement(
+    magnetar_broker: MagnetarBroker,
+) -> None:
+    client = PulsarClient(magnetar_broker.service_url)
+    consumer = client.consumer(new_name(), "s")
+
+    def refuse(items: Sequence[int]) -> None:
+        raise ConfigurationError("an acknowledgement")
+
+    consumer._burst.call_alone(refuse, 1)
+    with pytest.raises(ConfigurationError, match="an acknowledgement"):
+        client.close()
+    with pytest.raises(AlreadyClosedError):
+        consumer.receive(1)

@@ -13,12 +13,9 @@ from magnetar.client.outgoing import Outcome, Outgoing
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.session import Session
 from magnetar.runtime.clock import Timer
-from magnetar.runtime.log import Logger
 from magnetar.runtime.task import yield_to_loop
 
 M = TypeVar("M", bound=Outgoing)
-
-_log = Logger(__name__)
 
 
 class SendCompletion(Protocol):
@@ -206,9 +203,11 @@ class Admission(Generic[M]):
             if not message.sent.done():
                 message.sent.set_exception(error)
                 if message.is_submitted:
-                    message.sent.exception()  # asyncio need not tell: `flush` does, or `close`
-                    self._untold += message.count
-                    self._first = self._first or error
+                    # asyncio need not tell: `flush` or `close` does, or the commit.
+                    message.sent.exception()
+                    if message.transaction is None:
+                        self._untold += message.count
+                        self._first = self._first or error
         self.failed += count
         self._give_back(count, size)
 
@@ -252,11 +251,12 @@ class Admission(Generic[M]):
             pass  # what has not ended is for the caller to fail
         await yield_to_loop()  # callbacks of those that have ended run before the caller goes on
 
-    def take_failures(self) -> SendFailedError | None:
-        """What no flush has told yet."""
+    def check_failures(self) -> None:
+        """Raise what was not told yet."""
         failed, first = self._untold, self._first
         self._untold, self._first = 0, None
-        return None if first is None else SendFailedError(self._name(), failed, first)
+        if first is not None:
+            raise SendFailedError(self._name(), failed, first) from first
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -280,8 +280,6 @@ class Admission(Generic[M]):
         self._queue.clear()
         self._vacated.set()
         self.fail(tuple(self._entered), failure)
-        if (failures := self.take_failures()) is not None:
-            _log.warning(failures.sentence)
 
     def _give_back(self, count: int, size: int) -> None:
         if count:

@@ -12,9 +12,9 @@ from magnetar.client.checkpoint_consumer import AsyncCheckpointConsumer
 from magnetar.client.consumer import AsyncConsumer, AsyncQueueConsumer, IndividualConsumer
 from magnetar.client.coordinator import Coordinators, LookedUpCoordinators, WatchedCoordinators
 from magnetar.client.dead_letter import LetterProducer
-from magnetar.client.error import AlreadyClosedError, ConfigurationError
+from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
 from magnetar.client.event import OnEvent
-from magnetar.client.handle import Handle, Opening
+from magnetar.client.handle import FirstFailure, Handle, Opening
 from magnetar.client.keyword import Option, check_kind, describe, resolve
 from magnetar.client.layout import AsyncLayoutChanges, parse_name, parse_regular, parse_scalable
 from magnetar.client.message_id import Start, choose_start
@@ -51,9 +51,12 @@ from magnetar.client.transaction import TIMEOUT_S, TransactionOpening, open_tran
 from magnetar.errors import InvalidName
 from magnetar.model.name import parse_namespace
 from magnetar.runtime.clock import SYSTEM, Clock
+from magnetar.runtime.log import Logger
 
 if TYPE_CHECKING:
     from magnetar.client.admin.service import AsyncAdmin
+
+_log = Logger(__name__)
 
 C = TypeVar("C", bound=IndividualConsumer[Any])
 
@@ -387,9 +390,11 @@ class AsyncPulsarClient(Handle):
 
     async def close(self, *, immediate: bool = False) -> None:
         """Close everything that was made here, then the connections; again does nothing, and while
-        it is closed waits for that.
+        it is closed waits for that. Raises what went wrong with a submitted message, or with an
+        acknowledgement, and was not told yet.
 
-        With `immediate` nothing is flushed or waited for: sends that are not confirmed fail.
+        With `immediate` nothing is flushed or waited for: sends that are not confirmed fail,
+        and that is logged.
         """
         if self._is_closed:
             if not immediate:
@@ -406,13 +411,21 @@ class AsyncPulsarClient(Handle):
         if immediate:
             self._session.is_ending_now = True
             self._session.pool.close()
+        failure = FirstFailure()
         for made in tuple(self._session.made):
-            await made.close()
+            try:
+                await made.close()
+            except PulsarError as error:
+                if immediate or failure.error is not None:
+                    _log.warning(error.sentence)
+                else:
+                    failure.note(error)
         if self._admin is not None:
             await self._admin.close()
         await self._session.scope.close()
         self._session.pool.close()
         await self._session.pool.wait_ended()
+        failure.check()
 
     async def _open_letter_producer(self, topic: str, initial: str | None) -> LetterProducer:
         return await self.producer(topic, batching=False, initial_subscription=initial)

@@ -194,6 +194,7 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
         self._inbox.close(AlreadyClosedError(f"The consumer of {self.subscription} is closed"))
         self._session.made.pop(self, None)
         await self._topic_set.close()
+        self._failed.check()
 
     def _forget_ends(self) -> None:
         """Segments that were read to their end may be read again."""
@@ -315,9 +316,11 @@ class IndividualConsumer(SubscriptionConsumer[T, SubscribedTopic], Generic[T]):
 
     async def close(self) -> None:
         """Send what is acknowledged and leave; unacknowledged messages go to other consumers."""
-        await super().close()
-        if self._retries is not None:
-            await self._retries.close()
+        try:
+            await super().close()
+        finally:
+            if self._retries is not None:
+                await self._retries.close()
 
     async def run(
         self, handler: Callable[[Message[T]], Awaitable[object]], *, concurrency: int = 1

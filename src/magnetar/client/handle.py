@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
+from magnetar.client.error import PulsarError
 from magnetar.model.segment import SegmentId
+from magnetar.runtime.log import Logger
+
+_log = Logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,37 @@ class Opening(Generic[H]):
         trace: TracebackType | None,
     ) -> None:
         if self._handle is not None:
-            await self._handle.close()
+            with behind(error):
+                await self._handle.close()
+
+
+class FirstFailure:
+    """What went wrong after its caller had gone on: the first, until it is raised."""
+
+    __slots__ = ("error",)
+
+    def __init__(self) -> None:
+        self.error: PulsarError | None = None
+
+    def note(self, error: PulsarError) -> None:
+        self.error = self.error or error
+
+    def check(self) -> None:
+        """Raise it, once."""
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+
+
+@contextmanager
+def behind(error: BaseException | None) -> Iterator[None]:
+    """What closing raises must not hide the error that a body has ended with: it is logged."""
+    try:
+        yield
+    except PulsarError as failure:
+        if error is None:
+            raise
+        _log.warning(failure.sentence)
 
 
 class Handle(ABC):
@@ -97,8 +132,14 @@ class Handle(ABC):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with behind(error):
+            await self.close()
 
 
 def summarize(handle: object) -> str:

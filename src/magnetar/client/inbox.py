@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, Self, TypeVar, overload
 
 from magnetar.client.consumer_set import ConsumerSet
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
-from magnetar.client.handle import Handle
+from magnetar.client.handle import FirstFailure, Handle
 from magnetar.client.message import Message, MessageBatch, Run
 from magnetar.client.message_id import MessageId
 from magnetar.client.progress import Progress
@@ -347,6 +347,8 @@ class Receiver(Handle, Generic[T]):
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
+        self._failed = FirstFailure()
+        """Of acknowledgements whose caller did not wait."""
 
     def _settle(self) -> None:
         """Note what threads have received."""

@@ -235,11 +235,13 @@ class AsyncProducer(Handle, Generic[T]):
         Raises SendFailedError when a message that was submitted since the last flush has failed.
         """
         await self._settle(None)
-        if (failures := self._admission.take_failures()) is not None:
-            raise failures from failures.first
+        self._admission.check_failures()
 
     async def close(self) -> None:
-        """Flush and leave; what is not confirmed by the operation timeout fails."""
+        """Flush and leave; what is not confirmed by the operation timeout fails.
+
+        Raises SendFailedError when a message that was submitted since the last flush has failed.
+        """
         if self._ended is not None:
             await self._ended.wait()
             return
@@ -255,6 +257,7 @@ class AsyncProducer(Handle, Generic[T]):
             await self._close_all(producers.failure)
         finally:
             self._ended.set()
+        self._admission.check_failures()
 
     def _closed(self) -> AlreadyClosedError:
         return AlreadyClosedError(f"The producer on {self.topic} is closed")

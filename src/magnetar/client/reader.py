@@ -26,6 +26,7 @@ class AsyncReader(Handle, Generic[T]):
     def __init__(self, consumer: AsyncConsumer[T]) -> None:
         self._consumer = consumer
         self._inbox = consumer._inbox
+        self._failed = consumer._failed
         self._topic = consumer.topics[0]
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import RLock
+from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from magnetar.client.checkpoint import Checkpoint
@@ -17,6 +18,7 @@ from magnetar.client.facade.consumer import (
 from magnetar.client.facade.loop import BackgroundLoop
 from magnetar.client.facade.producer import Producer
 from magnetar.client.facade.view import LayoutChanges, TableView, Transaction
+from magnetar.client.handle import behind
 from magnetar.client.keyword import describe, mirror
 from magnetar.client.message_id import Start
 from magnetar.client.option import (
@@ -171,7 +173,8 @@ class PulsarClient:
     def close(self, *, immediate: bool = False) -> None:
         """Close everything that was made here, then the connections; again does nothing.
 
-        A thread that calls it meanwhile returns when all of it is closed.
+        A thread that calls it meanwhile returns when all of it is closed. Raises what went wrong
+        with a submitted message, or with an acknowledgement, and was not told yet.
         """
         if not self._loop.is_open:
             return
@@ -189,5 +192,11 @@ class PulsarClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with behind(error):
+            self.close()

@@ -21,7 +21,7 @@ from magnetar.client.consumer import (
 from magnetar.client.enlisting import TransactionHandle
 from magnetar.client.error import AlreadyClosedError
 from magnetar.client.facade.loop import BackgroundLoop, Burst, SyncHandle, waited
-from magnetar.client.handle import ConsumerStats
+from magnetar.client.handle import ConsumerStats, FirstFailure
 from magnetar.client.inbox import Inbox, check_limit
 from magnetar.client.message import Message, MessageBatch, Run
 from magnetar.client.message_id import MessageId
@@ -41,6 +41,9 @@ class AsyncSource(Protocol):
 
     @property
     def _inbox(self) -> Inbox: ...
+
+    @property
+    def _failed(self) -> FirstFailure: ...
 
     @property
     def stats(self) -> ConsumerStats: ...
@@ -82,7 +85,7 @@ class SyncSource(SyncHandle[S], Generic[S, T]):
     def __init__(self, loop: BackgroundLoop, inner: S) -> None:
         super().__init__(loop, inner)
         self._inbox = inner._inbox
-        self._burst = Burst(loop, inner._settle)
+        self._burst = Burst(loop, inner._settle, inner._failed)
 
     @property
     def stats(self) -> ConsumerStats:

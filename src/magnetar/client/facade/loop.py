@@ -13,10 +13,11 @@ from functools import partial, wraps
 from itertools import groupby
 from operator import itemgetter
 from threading import get_ident
+from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, PulsarError
-from magnetar.client.handle import Closable, summarize
+from magnetar.client.handle import Closable, FirstFailure, behind, summarize
 from magnetar.runtime.event_loop import new_loop
 
 I = TypeVar("I")  # noqa: E741  an item
@@ -49,12 +50,17 @@ class Burst:
     does so after its caller has gone on: `check` raises its error at the next occasion.
     """
 
-    def __init__(self, loop: BackgroundLoop, settle: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self,
+        loop: BackgroundLoop,
+        settle: Callable[[], object] | None = None,
+        failed: FirstFailure | None = None,
+    ) -> None:
         self._loop = loop
         self._settle = settle
         self._calls: deque[tuple[Work, Any]] = deque()
         self._turn = _Turn()
-        self._failure: PulsarError | None = None
+        self._failed = failed or FirstFailure()
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -74,14 +80,13 @@ class Burst:
     def check(self) -> None:
         """Raise unless a call from here can work, and what went wrong since the last time."""
         self._loop.check()
-        if self._failure is not None:
-            self.check_failure()
+        if self._failed.error is not None:
+            self._failed.check()
 
     def check_failure(self) -> None:
         """Raise what went wrong since the last time."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        if self._failed.error is not None:
+            self._failed.check()
 
     def wake(self) -> None:
         """Run soon, for what was received or called before; what this thread asks of the loop from
@@ -108,7 +113,7 @@ class Burst:
         try:
             call()
         except PulsarError as error:
-            self._failure = self._failure or error
+            self._failed.note(error)
 
 
 H = TypeVar("H", bound=Closable)
@@ -132,8 +137,14 @@ class SyncHandle(Generic[H]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with behind(error):
+            self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{summarize(self._inner)}>"

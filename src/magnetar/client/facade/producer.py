@@ -164,6 +164,7 @@ class Producer(SyncHandle[AsyncProducer[T]], Generic[T]):
     def close(self) -> None:
         """Flush and leave; what is not confirmed by the operation timeout fails.
 
+        Raises SendFailedError when a message that was submitted since the last flush has failed.
         Does nothing after the client's own close, or in a process that was forked.
         """
         self._burst.wake()
