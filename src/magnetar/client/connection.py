@@ -19,6 +19,7 @@ from magnetar.client.error import (
     PulsarError,
     WrongPortError,
     decode_refusal,
+    is_refusal,
     tell_cause,
 )
 from magnetar.client.policy import ConnectionPolicy
@@ -164,7 +165,9 @@ class Connection(asyncio.Protocol):
             detail = tell_cause(error)
             if address.secure and isinstance(error, ConnectionResetError):
                 detail += "; it may be a port without TLS, which is spoken to with pulsar://"
-            connection.close(ConnectError(f"Cannot connect to {address}: {detail}"))
+            failure = ConnectError(f"Cannot connect to {address}: {detail}")
+            failure.is_refused = is_refusal(error)
+            connection.close(failure)
         except asyncio.CancelledError:
             connection.close(ConnectError(f"Connecting to {address} was given up"))
             raise

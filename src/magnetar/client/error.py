@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -41,6 +43,11 @@ class AuthorizationError(PulsarError, PermissionError):
 
 class ConnectError(PulsarError, ConnectionError):
     """The connection could not be made, or ended."""
+
+    is_refused: bool = False
+    """Whether nothing listens there."""
+    retry_until: float | None = None
+    """The time of the client's clock after which it is of no use to try again."""
 
 
 class WrongPortError(ConnectError):
@@ -233,8 +240,24 @@ def tell_cause(error: Exception) -> str:
     """Why a connection failed, in a few words."""
     import ssl
 
+    if isinstance(error, OSError) and is_refusal(error):
+        return os.strerror(errno.ECONNREFUSED).lower()
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
         if error.errno is not None and error.errno > 0:  # name resolution has numbers of its own
             return os.strerror(error.errno).lower()
         return (error.strerror or str(error)).lower() or "the connection was closed"
     return str(error) or type(error).__name__
+
+
+_UNUSABLE: Final = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH}
+"""A name may have addresses of a kind that this machine does not use."""
+
+
+def is_refusal(error: OSError) -> bool:
+    """Whether a TCP connection was refused at every address of a host: for several, asyncio knows
+    no more than what each attempt said.
+    """
+    if isinstance(error, ConnectionRefusedError):
+        return True
+    said = {int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error))}
+    return errno.ECONNREFUSED in said and said <= {errno.ECONNREFUSED, *_UNUSABLE}

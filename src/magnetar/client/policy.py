@@ -94,6 +94,11 @@ class ConnectionPolicy:
     """`pulsar+ssl://host:port` of a proxy that goes by the name in the TLS handshake (SNI)."""
     backoff: BackoffPolicy
     """Between attempts to get back what was lost."""
+    refused_timeout: float
+    """How long a client that was never connected goes on where every host of the service URL
+    refuses the connection: nothing listens there, as on a wrong port. Later, and wherever else it
+    fails, brokers may be restarting, and have the operation timeout. A program that starts before
+    its brokers gives them more."""
 
     def __init__(
         self,
@@ -104,6 +109,7 @@ class ConnectionPolicy:
         max_idle: Duration = 180.0,
         proxy_url: str | None = None,
         backoff: BackoffPolicy | None = None,
+        refused_timeout: Duration = 1.0,
     ) -> None:
         put = partial(object.__setattr__, self)
         put("connection_timeout", parse_duration("connection_timeout", connection_timeout))
@@ -113,6 +119,7 @@ class ConnectionPolicy:
         put("max_idle", parse_duration("max_idle", max_idle))
         put("proxy_url", proxy_url)
         put("backoff", backoff or BackoffPolicy(0.1, 60.0))
+        put("refused_timeout", parse_duration("refused_timeout", refused_timeout))
         if min(self.connection_timeout, self.keep_alive, self.backoff.initial) <= 0:
             raise ConfigurationError("Timeouts and delays of a connection must be above 0")
         if isinstance(connections_per_broker, bool) or connections_per_broker < 1:

@@ -44,6 +44,10 @@ class ConnectionPool:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sweep_timer: Timer | None = None
         self._is_closed = False
+        self._was_connected = False
+        """Whether there was a broker at some time."""
+        self._refused_since: float | None = None
+        """Since when nothing listens at any host of the service URL."""
         if policy.proxy_url is not None and not all(each.secure for each in service):
             raise ConfigurationError(
                 "A proxy finds brokers by their names in the TLS handshake:"
@@ -82,14 +86,22 @@ class ConnectionPool:
 
     async def get_service(self) -> Connection:
         """A connection to any host of the service URL; the next host when one does not answer."""
+        failures = []
         for _ in self._service:
             address = self._service[self._turn % len(self._service)]
             try:
                 return await self.get(address)
             except ConnectError as error:
-                refusal = error
+                failures.append(error)
                 self._turn += 1
-        raise refusal
+        failure = failures[-1]
+        if self._was_connected or not all(each.is_refused for each in failures):
+            self._refused_since = None
+        else:
+            if self._refused_since is None:
+                self._refused_since = self._clock.monotonic()
+            failure.retry_until = self._refused_since + self._policy.refused_timeout
+        raise failure
 
     def pass_over(self, address: BrokerAddress) -> None:
         """Ask the next host of the service URL next, if this one would be."""
@@ -156,5 +168,6 @@ class ConnectionPool:
         if self._is_closed:
             connection.close(AlreadyClosedError("The client is closed"))
             raise AlreadyClosedError("The client is closed")
+        self._was_connected = True
         self._events.report(ConnectionOpened(str(address), connection.server_version))
         return connection

@@ -103,8 +103,8 @@ async def insist(
 ) -> T:
     """Try until it works, a refusal stands, or the time is over; then raise the last refusal.
 
-    A broker that cannot be reached may be starting, so it is tried as long as any other; the log
-    says so at once, and why.
+    A broker that cannot be reached may be starting, so it is tried as long as any other, or as long
+    as its error says; the log says so at once, and why.
     """
     backoff = policy.backoff.begin(clock.chance)
     deadline = clock.monotonic() + timeout
@@ -114,10 +114,12 @@ async def insist(
             return await action()
         except PulsarError as error:
             delay = backoff.next_s()
-            now = clock.monotonic()
-            if not is_passing(error) or now + delay >= deadline:
+            now, until = clock.monotonic(), deadline
+            if isinstance(error, ConnectError) and error.retry_until is not None:
+                until = min(deadline, error.retry_until)
+            if not is_passing(error) or now + delay >= until:
                 raise
             if isinstance(error, ConnectError) and not is_told:
                 is_told = True
-                _log.warning(f"{error.sentence}; trying again for up to {deadline - now:.0f} s")
+                _log.warning(f"{error.sentence}; trying again for up to {until - now:.0f} s")
         await clock.sleep(delay)

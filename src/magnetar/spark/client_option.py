@@ -16,6 +16,8 @@ _OF_CONNECTIONS: Final = (
     "max_idle",
     "proxy_url",
 )
+_REFUSED_S: Final = 3600.0
+"""A worker may begin while brokers restart: they have the operation timeout."""
 _OF_CLIENT: Final = ("listener_name", "description", "memory_limit")
 
 
@@ -39,7 +41,7 @@ def make_keywords(options: ClientOptions) -> dict[str, Any]:
         name: _number(name, value) for name, value in options.items() if name in _OF_CONNECTIONS
     }
     given: dict[str, Any] = {name: each for name, each in options.items() if name in _OF_CLIENT}
-    return given | {"connection": ConnectionPolicy(**policy)}
+    return given | {"connection": ConnectionPolicy(refused_timeout=_REFUSED_S, **policy)}
 
 
 def _number(name: str, text: str) -> float | int | str:

@@ -145,9 +145,9 @@ class ScriptedBroker:
 
 
 @asynccontextmanager
-async def scripted_broker() -> AsyncIterator[ScriptedBroker]:
+async def scripted_broker(port: int = 0) -> AsyncIterator[ScriptedBroker]:
     broker = ScriptedBroker()
-    server = await asyncio.start_server(broker._serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(broker._serve, "127.0.0.1", port)
     broker.url = f"pulsar://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield broker

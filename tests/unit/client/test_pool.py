@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from magnetar import (
 from magnetar.client.address import parse_addresses
 from magnetar.client.authentication import NoAuthentication
 from magnetar.client.connection import Connection
-from magnetar.client.error import ConfigurationError
+from magnetar.client.error import ConfigurationError, is_refusal
 from magnetar.errors import WireCode
 from magnetar.wire.command import error
 from tests.unit.client.peer import Line, ScriptedBroker, Type, scripted_broker
@@ -270,3 +270,82 @@ def test_a_lost_connection_is_reported_with_its_reason_and_again_when_it_is_back
 
     asyncio.run(body())
     assert "on_event failed" in caplog.text
+
+
+IMPATIENT = ConnectionPolicy(backoff=BackoffPolicy.fixed(0.01), refused_timeout=0.05)
+
+
+async def find_closed_port() -> int:
+    async with scripted_broker() as broker:
+        return int(broker.url.rpartition(":")[2])
+
+
+@pytest.mark.parametrize("hosts", ["localhost:{0}", "127.0.0.1:{0},localhost:{0}"])
+def test_where_no_host_listens_opening_anything_soon_raises_why(hosts: str) -> None:
+    async def body() -> None:
+        url = f"pulsar://{hosts.format(await find_closed_port())}"
+        async with AsyncPulsarClient(url, connection=IMPATIENT, operation_timeout=3600) as client:
+            openings: list[Callable[[], Awaitable[Any]]] = [
+                lambda: client.producer("t"),
+                lambda: client.consumer("t", "s"),
+                lambda: client.queue_consumer("topic://public/default/t", subscription="s"),
+                lambda: client.stream_consumer("topic://public/default/t", subscription="s"),
+                lambda: client.checkpoint_consumer("topic://public/default/t"),
+                lambda: client.reader("t"),
+                lambda: client.count_partitions("t"),
+                lambda: client.transaction(),
+            ]
+            for open in openings:
+                async with asyncio.timeout(60):
+                    with pytest.raises(ConnectError, match="connection refused"):
+                        await open()
+
+    asyncio.run(body())
+
+
+def test_a_broker_that_was_there_has_the_operation_timeout_to_come_back() -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker:
+            port = int(broker.url.rpartition(":")[2])
+            client = AsyncPulsarClient(broker.url, connection=IMPATIENT, operation_timeout=60)
+            await client.connect()
+        async with client:
+            opening = asyncio.ensure_future(client.producer("t").open())
+            await asyncio.sleep(0.2)  # four times as long as one that was never there has
+            assert not opening.done()
+            async with scripted_broker(port):
+                await (await opening).send(b"x")
+
+    asyncio.run(body())
+
+
+def test_a_client_may_start_before_its_broker_where_it_is_told_to_wait() -> None:
+    async def body() -> None:
+        port = await find_closed_port()
+        policy = ConnectionPolicy(backoff=BackoffPolicy.fixed(0.01), refused_timeout=60)
+        url = f"pulsar://127.0.0.1:{port}"
+        async with AsyncPulsarClient(url, connection=policy) as client:
+            opening = asyncio.ensure_future(client.producer("t").open())
+            await asyncio.sleep(0.1)
+            assert not opening.done()
+            async with scripted_broker(port):
+                await (await opening).send(b"x")
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 1)"), True),
+        (OSError("Multiple exceptions: [Errno 111] at ::1, [Errno 111] at 127.0.0.1"), True),
+        (OSError("Multiple exceptions: [Errno 99] at ::1, [Errno 111] at 127.0.0.1"), True),
+        (OSError("Multiple exceptions: [Errno 110] at ::1, [Errno 111] at 127.0.0.1"), False),
+        (OSError(113, "No route to host"), False),
+        (OSError(-2, "Name or service not known"), False),
+    ],
+)
+def test_a_connection_is_refused_where_every_address_refuses_it(
+    error: OSError, refused: bool
+) -> None:
+    assert is_refusal(error) == refused
