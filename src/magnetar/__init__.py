@@ -334,13 +334,15 @@ def __getattr__(name: str) -> Any:
 
 
 def _adopt_loaded() -> None:
-    """What applications see printed and pickled is named as they write it. Where a class has
-    annotations, those are read in the module of it: it keeps that.
+    """What applications see printed and pickled is named as they write it. The annotations of a
+    class are read in its module: one that has some keeps that, unless it is an error.
     """
     for name, home in _HOMES.items():
         module = sys.modules.get(f"{__name__}.{home}")
         found = vars(module).get(name) if module is not None else None
-        if isinstance(found, type) and not vars(found).get("__annotations__"):
+        if isinstance(found, type) and (
+            issubclass(found, Exception) or not vars(found).get("__annotations__")
+        ):
             found.__module__ = __name__
 
 
