@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from magnetar.testing import MagnetarBroker
+
 BLOCK = """
 import sys
 class Absent:
@@ -24,6 +26,12 @@ EXTRAS = {
     "spark": {"numpy", "pandas", "pyarrow", "pyspark"},
     "telemetry": {"opentelemetry", "prometheus_client"},
 }
+
+
+CLIENT = """
+from magnetar import PemKeys, ProducerEncryption, PulsarClient
+client = PulsarClient("pulsar://127.0.0.1:1", operation_timeout=0.01)
+"""
 
 
 def run_bare(code: str, home: Path, with_extra: str = "") -> subprocess.CompletedProcess[str]:
@@ -54,6 +62,12 @@ def test_every_public_name_is_there_without_any_extra(tmp_path: Path) -> None:
         ("import magnetar; magnetar.PrometheusTelemetry()", "telemetry"),
         ("import magnetar.client.token as token; token.make_key_pair('RS256')", "encryption"),
         ("import magnetar.wire.jwt as jwt; jwt.parse_public_key(b'')", "encryption"),
+        ("from magnetar.columns import make_sheet", "spark"),
+        ("import magnetar.columns as columns; columns.ColumnDecoder", "spark"),
+        (
+            CLIENT + "client.checkpoint_consumer('topic://public/default/t', columns=['value'])",
+            "spark",
+        ),
         (command("standalone", "--data", "here"), "server"),
         (command("cluster", "up", "--data", "here"), "cluster"),
         (command("tokens", "create", "--secret-key", "key", "--subject", "a"), "cli"),
@@ -64,6 +78,16 @@ def test_a_missing_extra_is_named(code: str, extra: str, tmp_path: Path) -> None
     done = run_bare(code, tmp_path)
     assert done.returncode != 0
     assert f"magnetar[{extra}]" in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_a_producer_that_encrypts_names_the_extra(
+    magnetar_broker: MagnetarBroker, tmp_path: Path
+) -> None:
+    code = CLIENT.replace("pulsar://127.0.0.1:1", magnetar_broker.service_url).replace("0.01", "20")
+    opening = "client.producer('t', encryption=ProducerEncryption(PemKeys(), ['k']))"
+    done = run_bare(code + opening, tmp_path)
+    assert done.returncode != 0
+    assert "magnetar[encryption]" in done.stderr.splitlines()[-1], done.stderr
 
 
 def test_a_broker_on_zookeeper_needs_more_than_one_alone(tmp_path: Path) -> None:

@@ -78,7 +78,16 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"magnetar.{home}"), name)
+    try:
+        return getattr(importlib.import_module(f"magnetar.{home}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "magnetar":
+            raise
+        raise ModuleNotFoundError(
+            f"magnetar.columns.{name} needs {error.name}, which is not installed;"
+            " install it with: pip install 'magnetar[spark]'",
+            name=error.name,
+        ) from None
 
 
 def __dir__() -> list[str]:
