@@ -11,6 +11,7 @@ from magnetar.client.connection import Connection, Type
 from magnetar.client.enlisting import Enlisting
 from magnetar.client.error import (
     ConfigurationError,
+    FeatureNotSupportedError,
     PulsarError,
     TransactionConflictError,
     decode_refusal,
@@ -24,7 +25,13 @@ from magnetar.model.name import TopicName
 from magnetar.model.transaction import TransactionId
 from magnetar.runtime.clock import Timer
 from magnetar.wire.ackset import encode_ack_set, full_ack_set
-from magnetar.wire.command import CommandAck, CommandConsumerStats, MessageIdData, message_id
+from magnetar.wire.command import (
+    CommandAck,
+    CommandConsumerStats,
+    CommandConsumerStatsResponse,
+    MessageIdData,
+    message_id,
+)
 
 _APPLIED_WITHIN_S: Final = 3.0
 
@@ -105,16 +112,29 @@ class Acknowledger:
 
     async def count_left(self) -> int:
         """How many entries the broker has for the subscription that are not acknowledged."""
+        return int((await self._ask_stats(with_lag=False)).msgBacklog)
+
+    async def count_lag(self) -> int:
+        """How many messages those are."""
+        answer = await self._ask_stats(with_lag=True)
+        if not answer.HasField("lagMessages"):
+            raise FeatureNotSupportedError(
+                f"The broker of {self._topic} tells no lag in messages; backlog() counts entries"
+            )
+        return int(answer.lagMessages)
+
+    async def _ask_stats(self, *, with_lag: bool) -> CommandConsumerStatsResponse:
         connection = await self._attachment.wait(self._timeout)
         self.flush()
-        answer = await connection.request(
-            CommandConsumerStats(consumer_id=self._consumer_id),
-            Type.CONSUMER_STATS_RESPONSE,
-            timeout=self._timeout,
+        body = CommandConsumerStats(consumer_id=self._consumer_id)
+        if with_lag:
+            body.with_lag = True
+        answer: CommandConsumerStatsResponse = await connection.request(
+            body, Type.CONSUMER_STATS_RESPONSE, timeout=self._timeout
         )
         if answer.HasField("error_code"):
             raise decode_refusal(answer.error_code, answer.error_message)
-        return int(answer.msgBacklog)
+        return answer
 
     def add_within(
         self, transaction: Enlisting, ids: Iterable[MessageId], *, is_cumulative: bool

@@ -29,7 +29,7 @@ from magnetar.client.session import Session
 from magnetar.client.stream import plan_assigned
 from magnetar.client.subscribed_topic import origin_of, plan_reads
 from magnetar.client.subscription import ConsumerSettings, Floor
-from magnetar.client.topic_consumer import TopicConsumer
+from magnetar.client.topic_consumer import TopicConsumer, count_lag
 from magnetar.model.layout import Layout
 from magnetar.model.migration import MANAGED
 from magnetar.model.name import TopicName, parse_topic
@@ -416,6 +416,16 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
     async def has_message_available(self) -> bool:
         """Whether a message was stored that was not received yet."""
         return await self._reading.is_behind()
+
+    async def lag(self) -> int:
+        """How many messages were stored in the segments that it reads now and were not received
+        yet; about as many while a broker counts what was stored before it had the topic.
+
+        Raises FeatureNotSupportedError on Apache Pulsar, which counts entries.
+        """
+        self._settle()
+        parts = tuple(self._reading.consumers.parts.values())
+        return sum(await asyncio.gather(*(count_lag(part) for part in parts)))
 
     async def close(self) -> None:
         if isinstance(self._inbox.failure, AlreadyClosedError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -36,7 +36,7 @@ from magnetar.client.retry_letter import RetryLetters
 from magnetar.client.session import Session
 from magnetar.client.subscribed_topic import SubscribedTopic
 from magnetar.client.subscription import ConsumerSettings
-from magnetar.client.topic_consumer import TopicConsumer
+from magnetar.client.topic_consumer import TopicConsumer, count_lag
 from magnetar.client.topic_set import ConsumerTarget, Member, TopicSet
 from magnetar.model.name import TopicName
 from magnetar.model.segment import SegmentId
@@ -126,17 +126,27 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
 
     async def flush(self) -> None:
         """Send what is acknowledged now, without waiting for more of it."""
-        for member in self._topic_set.members:
-            for part in member.consumers.parts.values():
-                part.acknowledger.flush()
+        for part in self._parts:
+            part.acknowledger.flush()
 
     async def backlog(self) -> int:
-        """How much is not acknowledged yet in the segments that it consumes, received or not.
-
-        A batch counts as one message until all of it is acknowledged.
+        """How many entries are not acknowledged yet in the segments that it consumes, received or
+        not: a batch is one, until all of it is acknowledged.
         """
-        parts = [part for each in self._topic_set.members for part in each.consumers.parts.values()]
-        return sum(await asyncio.gather(*(part.acknowledger.count_left() for part in parts)))
+        return sum(await asyncio.gather(*(each.acknowledger.count_left() for each in self._parts)))
+
+    async def lag(self) -> int:
+        """How many messages are not acknowledged yet in the segments that it consumes, received or
+        not; about as many while a broker counts what was stored before it had the topic.
+
+        Raises FeatureNotSupportedError on Apache Pulsar, which counts entries.
+        """
+        return sum(await asyncio.gather(*(count_lag(each) for each in self._parts)))
+
+    @property
+    def _parts(self) -> list[TopicConsumer]:
+        members = self._topic_set.members
+        return [part for each in members for part in each.consumers.parts.values()]
 
     def pause(self) -> None:
         """Ask for no more messages, of later topics neither; those asked for still come."""
@@ -400,11 +410,6 @@ class AsyncQueueConsumer(IndividualConsumer[T], Generic[T]):
 
 class AsyncConsumer(IndividualConsumer[T], Generic[T]):
     """Made by `client.consumer`; an async context manager and iterator of messages."""
-
-    @property
-    def _parts(self) -> Iterator[TopicConsumer]:
-        for member in self._topic_set.members:
-            yield from tuple(member.consumers.parts.values())
 
     @property
     def is_active(self) -> bool:

@@ -62,6 +62,15 @@ class AsyncReader(Handle, Generic[T]):
         """Whether a message was stored that `read` has not returned yet."""
         return await self._consumer.is_behind()
 
+    async def lag(self) -> int:
+        """How many messages were stored that `read` has not returned yet; about as many while a
+        broker counts what was stored before it had the topic.
+
+        Raises FeatureNotSupportedError on Apache Pulsar, which counts entries.
+        """
+        self._settle()
+        return await self._consumer.lag()
+
     async def seek(self, target: Target) -> None:
         """Move to a message (it comes next) or to a publish time."""
         await self._consumer.seek(target)

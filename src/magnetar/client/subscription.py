@@ -59,6 +59,12 @@ class Floor(NamedTuple):
     id: MessageId
     is_included: bool
 
+    @property
+    def is_passed(self) -> bool:
+        """Whether it is a message that is done, and not one that comes next or a mark."""
+        is_message = self.id not in (EARLIEST_ID, LATEST_ID)
+        return is_message and not self.is_included and self.id.batch_index <= self.id.batch_size - 1
+
     def wants(self, id: MessageId) -> bool:
         if self.id in (EARLIEST_ID, LATEST_ID):
             return True

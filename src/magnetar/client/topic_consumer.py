@@ -467,3 +467,13 @@ def refuse_corrupt(consumer_id: int, command: CommandMessage, error: CorruptEntr
         message_id=[command.message_id],
         validation_error=CommandAck.ValidationError.Name(error.validation_error),
     )
+
+
+async def count_lag(part: TopicConsumer) -> int:
+    """How many messages are not done; for a reader, how many it has not handed out, which the
+    broker cannot know before it gets to know how far that is.
+    """
+    floor = part._reader.floor
+    if floor is not None and floor.is_passed:
+        part.acknowledger.group.add_cumulative(floor.id)
+    return await part.acknowledger.count_lag()

@@ -13,6 +13,7 @@ from magnetar.broker.consumer_group import ConsumerGroup
 from magnetar.broker.handler.permission import CommandPermissions
 from magnetar.broker.handler.schema import check_consumer_schema
 from magnetar.broker.handler.topic import TopicSource
+from magnetar.broker.lag import count_lag
 from magnetar.broker.log_search import last_message_id, last_visible
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.broker.schema import SchemaRegistry
@@ -298,12 +299,12 @@ def on_redeliver(connection: Connection, command: BaseCommand) -> None:
         consumer.subscription.on_redeliver(consumer, request)
 
 
-def on_consumer_stats(connection: Connection, command: BaseCommand) -> None:
+def on_consumer_stats(connection: Connection, command: BaseCommand) -> Awaitable[None] | None:
     request = command.consumerStats
     consumer = connection.consumers.get(request.consumer_id)
     if consumer is None:
         connection.refuse(command, ConsumerNotFound("Consumer not found"))
-        return
+        return None
     since = datetime.fromtimestamp(consumer.connected_since_ms / 1000, UTC)
     response = CommandConsumerStatsResponse(
         request_id=request.request_id,
@@ -322,6 +323,17 @@ def on_consumer_stats(connection: Connection, command: BaseCommand) -> None:
     if isinstance(consumer.subscription, Subscription):
         response.msgRateExpired = consumer.subscription.expiry.rate.count_per_s
         response.msgBacklog = consumer.subscription.backlog
+        if request.with_lag:
+            return _send_with_lag(connection, response, consumer.subscription)
+    connection.send_command(make_command(response))
+    return None
+
+
+async def _send_with_lag(
+    connection: Connection, response: CommandConsumerStatsResponse, subscription: Subscription
+) -> None:
+    lag = await count_lag(subscription)
+    response.lagMessages, response.isLagEstimated = lag.messages, not lag.is_exact
     connection.send_command(make_command(response))
 
 

@@ -235,6 +235,7 @@ class SyncSubscription(SyncReceiver[C, T], Generic[C, T]):
         self._burst.check()
 
     backlog = waited(SubscriptionConsumer.backlog)
+    lag = waited(SubscriptionConsumer.lag)
     seek = waited(SubscriptionConsumer.seek)
     unsubscribe = waited(SubscriptionConsumer.unsubscribe)
 
@@ -419,6 +420,7 @@ class CheckpointConsumer(SyncReceiver[AsyncCheckpointConsumer[T], T], Generic[T]
     seek = waited(AsyncCheckpointConsumer.seek)
     receive_arrow = waited(AsyncCheckpointConsumer.receive_arrow)
     has_message_available = waited(AsyncCheckpointConsumer.has_message_available)
+    lag = waited(AsyncCheckpointConsumer.lag)
 
 
 class Reader(SyncSource[AsyncReader[T], T], Generic[T]):
@@ -439,4 +441,5 @@ class Reader(SyncSource[AsyncReader[T], T], Generic[T]):
         return self._receive(timeout)
 
     has_message_available = waited(AsyncReader.has_message_available)
+    lag = waited(AsyncReader.lag)
     seek = waited(AsyncReader.seek)

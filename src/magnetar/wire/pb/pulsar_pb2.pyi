@@ -910,15 +910,17 @@ class CommandPong(_message.Message):
     def __init__(self) -> None: ...
 
 class CommandConsumerStats(_message.Message):
-    __slots__ = ("request_id", "consumer_id")
+    __slots__ = ("request_id", "consumer_id", "with_lag")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
+    WITH_LAG_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     consumer_id: int
-    def __init__(self, request_id: _Optional[int] = ..., consumer_id: _Optional[int] = ...) -> None: ...
+    with_lag: bool
+    def __init__(self, request_id: _Optional[int] = ..., consumer_id: _Optional[int] = ..., with_lag: bool = ...) -> None: ...
 
 class CommandConsumerStatsResponse(_message.Message):
-    __slots__ = ("request_id", "error_code", "error_message", "msgRateOut", "msgThroughputOut", "msgRateRedeliver", "consumerName", "availablePermits", "unackedMessages", "blockedConsumerOnUnackedMsgs", "address", "connectedSince", "type", "msgRateExpired", "msgBacklog", "messageAckRate")
+    __slots__ = ("request_id", "error_code", "error_message", "msgRateOut", "msgThroughputOut", "msgRateRedeliver", "consumerName", "availablePermits", "unackedMessages", "blockedConsumerOnUnackedMsgs", "address", "connectedSince", "type", "msgRateExpired", "msgBacklog", "messageAckRate", "lagMessages", "isLagEstimated")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -935,6 +937,8 @@ class CommandConsumerStatsResponse(_message.Message):
     MSGRATEEXPIRED_FIELD_NUMBER: _ClassVar[int]
     MSGBACKLOG_FIELD_NUMBER: _ClassVar[int]
     MESSAGEACKRATE_FIELD_NUMBER: _ClassVar[int]
+    LAGMESSAGES_FIELD_NUMBER: _ClassVar[int]
+    ISLAGESTIMATED_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     error_code: ServerError
     error_message: str
@@ -951,7 +955,9 @@ class CommandConsumerStatsResponse(_message.Message):
     msgRateExpired: float
     msgBacklog: int
     messageAckRate: float
-    def __init__(self, request_id: _Optional[int] = ..., error_code: _Optional[_Union[ServerError, str]] = ..., error_message: _Optional[str] = ..., msgRateOut: _Optional[float] = ..., msgThroughputOut: _Optional[float] = ..., msgRateRedeliver: _Optional[float] = ..., consumerName: _Optional[str] = ..., availablePermits: _Optional[int] = ..., unackedMessages: _Optional[int] = ..., blockedConsumerOnUnackedMsgs: bool = ..., address: _Optional[str] = ..., connectedSince: _Optional[str] = ..., type: _Optional[str] = ..., msgRateExpired: _Optional[float] = ..., msgBacklog: _Optional[int] = ..., messageAckRate: _Optional[float] = ...) -> None: ...
+    lagMessages: int
+    isLagEstimated: bool
+    def __init__(self, request_id: _Optional[int] = ..., error_code: _Optional[_Union[ServerError, str]] = ..., error_message: _Optional[str] = ..., msgRateOut: _Optional[float] = ..., msgThroughputOut: _Optional[float] = ..., msgRateRedeliver: _Optional[float] = ..., consumerName: _Optional[str] = ..., availablePermits: _Optional[int] = ..., unackedMessages: _Optional[int] = ..., blockedConsumerOnUnackedMsgs: bool = ..., address: _Optional[str] = ..., connectedSince: _Optional[str] = ..., type: _Optional[str] = ..., msgRateExpired: _Optional[float] = ..., msgBacklog: _Optional[int] = ..., messageAckRate: _Optional[float] = ..., lagMessages: _Optional[int] = ..., isLagEstimated: bool = ...) -> None: ...
 
 class CommandGetLastMessageId(_message.Message):
     __slots__ = ("consumer_id", "request_id")
