@@ -80,6 +80,8 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
         self._settings = settings
         self._topic_set: TopicSet[M] = TopicSet(session, target, self._make_topic)
         self._acknowledged = self._refused = 0
+        self._ended: asyncio.Event | None = None
+        """Set once it is closed, for others that close it meanwhile."""
 
     @abstractmethod
     def _make_topic(self, name: TopicName, *, create: bool) -> M: ...
@@ -199,11 +201,17 @@ class SubscriptionConsumer(Receiver[T], Generic[T, M]):
 
     async def close(self) -> None:
         """Send what is acknowledged and leave; unacknowledged messages go to other consumers."""
-        if isinstance(self._inbox.failure, AlreadyClosedError):
+        if self._ended is not None:
+            if not self._session.is_ending_now:
+                await self._ended.wait()
             return
+        self._ended = asyncio.Event()
         self._inbox.close(AlreadyClosedError(f"The consumer of {self.subscription} is closed"))
-        self._session.made.pop(self, None)
-        await self._topic_set.close()
+        try:
+            await self._topic_set.close()
+        finally:
+            self._session.made.pop(self, None)
+            self._ended.set()
         self._failed.check()
 
     def _forget_ends(self) -> None:

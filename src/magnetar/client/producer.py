@@ -243,7 +243,10 @@ class AsyncProducer(Handle, Generic[T]):
         Raises SendFailedError when a message that was submitted since the last flush has failed.
         """
         if self._ended is not None:
-            await self._ended.wait()
+            if self._session.is_ending_now:
+                self._admission.close(self._closed())  # which ends the flush of the other
+            else:
+                await self._ended.wait()
             return
         self._ended = asyncio.Event()
         producers = self._producers

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from magnetar import AsyncPulsarClient, PulsarClient, QueueFullError
+from magnetar import (
+    AlreadyClosedError,
+    AsyncPulsarClient,
+    PulsarClient,
+    QueueFullError,
+    SendFailedError,
+)
+from magnetar.wire.command import success
 from tests.unit.client.peer import Line, ScriptedBroker, Type, scripted_broker
 
 
@@ -133,5 +140,44 @@ def test_who_closes_the_asyncio_client_while_another_task_does_waits_for_the_end
             slow.go_on()
             await asyncio.gather(*closing)
             assert sent.result().entry_id == 0
+
+    asyncio.run(body())
+
+
+def test_who_closes_a_client_while_a_consumer_is_closed_waits_for_that_too() -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker:
+            client = await asyncio.to_thread(PulsarClient, broker.url, operation_timeout=10)
+            consumer = await asyncio.to_thread(client.consumer, "t", "s")
+            asked: list[tuple[Line, Any]] = []
+            broker.on[Type.CLOSE_CONSUMER] = lambda line, body, _: asked.append((line, body))
+            closing = [asyncio.create_task(asyncio.to_thread(consumer.close))]
+            await broker.until(Type.CLOSE_CONSUMER)
+            closing.append(asyncio.create_task(asyncio.to_thread(client.close)))
+            await asyncio.wait(closing, timeout=0.2)
+            assert not any(each.done() for each in closing)
+            [(line, request)] = asked
+            line.say(success(request.request_id))
+            await asyncio.gather(*closing)
+
+    asyncio.run(body())
+
+
+def test_a_client_that_ends_at_once_ends_the_flush_of_another_close() -> None:
+    async def body() -> None:
+        async with scripted_broker() as broker:
+            slow = SlowBroker(broker)
+            client = AsyncPulsarClient(broker.url, operation_timeout=3600)
+            producer = await client.producer("t")
+            sent = await producer.submit(b"a")
+            closing = asyncio.create_task(producer.close())
+            await broker.until(Type.SEND)
+            async with asyncio.timeout(30):
+                await client.close(immediate=True)
+                with pytest.raises(SendFailedError):
+                    await closing
+            assert slow.sends == 1
+            with pytest.raises(AlreadyClosedError):
+                await sent
 
     asyncio.run(body())
