@@ -115,7 +115,7 @@ class SystemTopicPolicies(TopicPoliciesService):
     def __init__(self, config: Configuration) -> None:
         self._config = config
         self._event_topics: EventTopics | None = None
-        self._cancel_notices: Cancel | None = None
+        self._cancels: tuple[Cancel, ...] = ()
         self.logs: dict[NamespaceName, EventLog] = {}
         """The events of the namespaces that are being read."""
         self._logs_max = _IDLE_MAX
@@ -133,7 +133,11 @@ class SystemTopicPolicies(TopicPoliciesService):
         self._event_topics = EventTopics(host, self._on_event_topic)
         self._sources = OwnerPort(host.calls, ChangeEvents, partial(ChangeEvents, host))
         if self._is_shared:
-            self._cancel_notices = host.resources.local.watch(NOTICES, self._on_notice)
+            local = host.resources.local
+            self._cancels = (
+                local.watch(NOTICES, self._on_notice),
+                local.watch_session(self._on_session),
+            )
 
     @property
     def _is_shared(self) -> bool:
@@ -143,8 +147,8 @@ class SystemTopicPolicies(TopicPoliciesService):
     async def close(self) -> None:
         if self._event_topics is not None:
             self._event_topics.close()
-        if self._cancel_notices is not None:
-            self._cancel_notices()
+        for cancel in self._cancels:
+            cancel()
         await self._scope.close()
         self.logs.clear()
 
@@ -216,6 +220,11 @@ class SystemTopicPolicies(TopicPoliciesService):
         with suppress(InvalidName):
             log = self.logs.get(NamespaceName(tenant, local))
             if log is not None:
+                log.wake()
+
+    def _on_session(self, event: SessionEvent) -> None:
+        if event is SessionEvent.RECONNECTED:  # changes made meanwhile were not notified
+            for log in self.logs.values():
                 log.wake()
 
     async def delete_namespace(self, namespace: NamespaceName) -> None:

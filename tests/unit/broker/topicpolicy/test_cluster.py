@@ -93,6 +93,27 @@ def test_policies_are_read_from_the_next_owner_of_the_events() -> None:
     run_cluster(body)
 
 
+def test_policies_set_while_a_broker_had_lost_the_metadata_are_in_force_when_it_is_back() -> None:
+    """It was not notified of them."""
+
+    async def body(cluster: Cluster) -> None:
+        _, second, third = _place(cluster)
+        await second.service.catalog.load_topic(TOPIC, create=True)
+        in_force = second.service.policies.in_force
+
+        async def is_in_force(most: int) -> bool:
+            return in_force.get(TOPIC).max_producers == most
+
+        await _limit(third, 3)
+        await eventually(lambda: is_in_force(3))
+        second.store.disconnect()
+        await _limit(third, 4)
+        second.store.reconnect()
+        await eventually(lambda: is_in_force(4))
+
+    run_cluster(body)
+
+
 def test_a_topic_whose_policies_cannot_be_read_is_not_loaded() -> None:
     async def body(cluster: Cluster) -> None:
         first, second, _ = _place(cluster)
