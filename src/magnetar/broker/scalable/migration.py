@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -46,7 +46,14 @@ from magnetar.errors import (
     fault_of,
 )
 from magnetar.metadata.lock import Locks
-from magnetar.metadata.store import ABSENT, ANY_VERSION, Change, ChangeKind, MetadataStore
+from magnetar.metadata.store import (
+    ABSENT,
+    ANY_VERSION,
+    Change,
+    ChangeKind,
+    MetadataStore,
+    SessionEvent,
+)
 from magnetar.model.migration import (
     LOCKS,
     PREPARATIONS,
@@ -141,10 +148,15 @@ class Migrations:
         """Of the migrations that were asked for since the broker started."""
         self._left: set[TopicName] = set()
         """Topics whose migration may have ended with the broker that ran it."""
+        self._may_have_missed = False
+        """Whether such an end may not have been notified."""
         self._take_over = Reconciler(
             self._scope, "take back", self._recover_abandoned, clock=clock, retried=BrokerError
         )
-        self._cancel = store.watch(LOCKS, self._on_lock)
+        self._cancels = (
+            store.watch(LOCKS, self._on_lock),
+            store.watch_session(self._on_session),
+        )
         self._resumed = asyncio.Event()
         """Set unless what an earlier process left is being taken back."""
         self._resumed.set()
@@ -364,15 +376,20 @@ class Migrations:
         """Take back what an earlier process had prepared and did not come to use."""
         self._resumed.clear()
         try:
-            store = self._store
-            for tenant in await store.children(PREPARATIONS):
-                for local in await store.children(f"{PREPARATIONS}/{tenant}"):
-                    namespace = NamespaceName(tenant, local)
-                    for component in await store.children(preparations_path(namespace)):
-                        topic = TopicName(TopicDomain.TOPIC, namespace, decode_local(component))
-                        await self._resume(topic)
+            for topic in await self._find_prepared():
+                with suppress(BrokerError):
+                    await self._resume(topic)
         finally:
             self._resumed.set()
+
+    async def _find_prepared(self) -> list[TopicName]:
+        store = self._store
+        return [
+            TopicName(TopicDomain.TOPIC, NamespaceName(tenant, local), decode_local(component))
+            for tenant in await store.children(PREPARATIONS)
+            for local in await store.children(f"{PREPARATIONS}/{tenant}")
+            for component in await store.children(preparations_path(NamespaceName(tenant, local)))
+        ]
 
     async def _resume(self, topic: TopicName) -> None:
         try:
@@ -380,6 +397,7 @@ class Migrations:
                 await self._clean(topic)
         except BrokerError as failure:
             _log.warning("migration not taken back", topic=topic.full, reason=failure.sentence)
+            raise
 
     def _on_lock(self, change: Change) -> None:
         if change.kind is ChangeKind.DELETED and self._ownership.is_shared:
@@ -388,12 +406,28 @@ class Migrations:
                 self._left.add(topic)
                 self._take_over.request()
 
+    def _on_session(self, event: SessionEvent) -> None:
+        if event is SessionEvent.RECONNECTED and self._ownership.is_shared:
+            self._may_have_missed = True
+            self._take_over.request()
+
     async def _recover_abandoned(self) -> None:
-        """The owner of a topic's name takes back what a broker that is gone had prepared."""
+        """The owner of a topic's name takes back what a broker that is gone, or that could not do
+        so itself, had prepared.
+        """
+        if self._may_have_missed:
+            self._left.update(await self._find_prepared())
+            self._may_have_missed = False
         for topic in tuple(self._left):
             is_left = await self._store.exists(preparation_path(topic))
-            if is_left and (await self._ownership.owner_of(topic)).is_self:
-                await self._resume(topic)
+            # The end of the one that holds the lock will be notified.
+            is_free = is_left and not await self._store.exists(lock_path(topic))
+            if is_free and (await self._ownership.owner_of(topic)).is_self:
+                try:
+                    await self._resume(topic)
+                except BrokerError as failure:
+                    if fault_of(failure).retry:
+                        raise
             self._left.discard(topic)
 
     async def _take_back(self, topic: TopicName) -> None:
@@ -430,7 +464,8 @@ class Migrations:
 
     async def close(self) -> None:
         """What is under way is left where it is, and taken back by the next process."""
-        self._cancel()
+        for cancel in self._cancels:
+            cancel()
         self._take_over.close()
         await self._scope.close()
         await self._locks.close()

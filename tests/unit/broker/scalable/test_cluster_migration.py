@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.broker.persistent import PersistentTopic
 from magnetar.errors import BrokerError, Conflict
+from magnetar.metadata.store import Change
 from magnetar.model.migration import LOCKS, PREPARATIONS, legacy_names, lock_path
 from magnetar.model.name import parse_topic
 from magnetar.model.segment import scalable_name
@@ -143,5 +144,34 @@ def test_a_migration_whose_broker_is_killed_is_taken_back_or_completed(writes: i
             return all(each.log.record.terminated is not None for each in parts)
 
         await eventually(is_sealed)
+
+    run_cluster(body)
+
+
+def test_what_a_killed_broker_had_prepared_is_taken_back_when_its_heir_is_connected_again() -> None:
+    """The heir was not notified of the end of the lock."""
+
+    async def body(cluster: Cluster) -> None:
+        home = await _make(cluster)
+        second, third = cluster.brokers[1:]
+        prepared = asyncio.Event()
+
+        def on_preparation(change: Change) -> None:
+            second.store.disconnect()
+            prepared.set()
+
+        third.store.watch(PREPARATIONS, on_preparation)
+        running = asyncio.create_task(home.service.scalable.migrations.run(NAME))
+        await prepared.wait()
+        await cluster.kill(home)
+        await asyncio.gather(running, return_exceptions=True)
+        cluster.place(TOPIC, second)
+        assert await third.store.children(f"{PREPARATIONS}/shop/eu")
+        second.store.reconnect()
+
+        async def is_settled() -> bool:
+            return not await third.store.children(f"{PREPARATIONS}/shop/eu")
+
+        await eventually(is_settled)
 
     run_cluster(body)
