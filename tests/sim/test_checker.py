@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from magnetar.testing.simulation.history import (
     Confirmed,
     Decided,
     Deciding,
+    Entry,
     Event,
     Fault,
     History,
@@ -30,6 +32,7 @@ from magnetar.testing.simulation.history import (
     Sent,
     Stored,
 )
+from magnetar.testing.simulation.lineage import find_layout_breaks
 from magnetar.testing.simulation.workload import Traffic
 
 TOPIC, NAME = "topic://public/default/orders", "stream"
@@ -55,26 +58,71 @@ def acknowledged(number: int) -> Event:
     return Acknowledged(TOPIC, NAME, "k", number, f"0@1:{number}")
 
 
-def layout(epoch: int, segments: Mapping[int, tuple[int, int, str]], next_id: int) -> Event:
-    record = {
+Part = tuple[int, int, list[int], list[int]]
+"""The first and last hash of a segment, its parents and its children: with some it is sealed."""
+
+
+def layout(
+    epoch: int,
+    segments: Mapping[int, Part],
+    next_id: int,
+    *,
+    intent: Mapping[str, Any] | None = None,
+    legacy: Collection[int] = (),
+) -> Event:
+    record: dict[str, Any] = {
         "epoch": epoch,
         "nextSegmentId": next_id,
         "segments": {
-            str(number): {"hashRange": {"start": first, "end": last}, "state": state}
-            for number, (first, last, state) in segments.items()
+            str(number): {
+                "hashRange": {"start": first, "end": last},
+                "state": "SEALED" if children else "ACTIVE",
+                "parentIds": parents,
+                "childIds": children,
+                "legacy": number in legacy,
+            }
+            for number, (first, last, parents, children) in segments.items()
         },
     }
+    if intent is not None:
+        record["magnetarIntent"] = intent
     return Stored(
         "/topics/public/default/orders", json.dumps(record, separators=(",", ":")).encode()
     )
 
 
-ONE = layout(0, {0: (0, 65535, "ACTIVE")}, 1)
-TWO = layout(1, {0: (0, 65535, "SEALED"), 1: (0, 32767, "ACTIVE"), 2: (32768, 65535, "ACTIVE")}, 3)
+def into(*targets: tuple[int, int, int], reason: str = "manual") -> dict[str, Any]:
+    """The intent of a split or a merge: the children with their first and last hash."""
+    spelled = [
+        {"segmentId": number, "hashRange": {"start": first, "end": last}}
+        for number, first, last in targets
+    ]
+    return {"kind": "SPLIT" if len(targets) > 1 else "MERGE", "targets": spelled, "reason": reason}
+
+
+ROOT: Mapping[int, Part] = {0: (0, 65535, [], [])}
+HALVES: Mapping[int, Part] = {
+    0: (0, 65535, [], [1, 2]),
+    1: (0, 32767, [0], []),
+    2: (32768, 65535, [0], []),
+}
+MERGED: Mapping[int, Part] = {
+    0: (0, 65535, [], [1, 2]),
+    1: (0, 32767, [0], [3]),
+    2: (32768, 65535, [0], [3]),
+    3: (0, 65535, [1, 2], []),
+}
+SPLITTING = into((1, 0, 32767), (2, 32768, 65535))
+MERGING = into((3, 0, 65535))
+ONE = layout(0, ROOT, 1)
+BEGUN = layout(0, ROOT, 1, intent=SPLITTING)
+TWO = layout(1, HALVES, 3)
 
 
 def test_a_right_history_has_no_violations() -> None:
-    assert judge(ONE, *sent(0), received(0), acknowledged(0), TWO, *sent(1), received(1)) == []
+    assert (
+        judge(ONE, *sent(0), received(0), acknowledged(0), BEGUN, TWO, *sent(1), received(1)) == []
+    )
 
 
 def test_a_confirmed_message_that_does_not_come_is_lost() -> None:
@@ -172,21 +220,81 @@ def test_a_message_that_comes_again_is_not_out_of_order() -> None:
     assert judge(*events) == []
 
 
+def test_a_layout_that_follows_by_a_split_and_a_merge_is_right() -> None:
+    assert judge(ONE, BEGUN, TWO, layout(1, HALVES, 3, intent=MERGING), layout(2, MERGED, 4)) == []
+    legacy: Mapping[int, Part] = {0: (0, 65535, [], [1]), 1: (0, 65535, [0], [])}
+    assert judge(layout(0, legacy, 2, legacy={0})) == []
+
+
 @pytest.mark.parametrize(
     "second",
     [
-        layout(1, {1: (0, 32767, "ACTIVE")}, 3),
-        layout(1, {1: (0, 40000, "ACTIVE"), 2: (32768, 65535, "ACTIVE")}, 3),
-        layout(0, {0: (0, 65535, "ACTIVE")}, 0),
+        layout(1, {1: (0, 32767, [0], [])}, 3),
+        layout(1, HALVES | {1: (0, 40000, [0], [])}, 3),
+        layout(0, ROOT, 0),
+        layout(2, HALVES, 3),
+        layout(0, HALVES, 3),
+        layout(1, HALVES | {1: (0, 30000, [0], []), 2: (30001, 65535, [0], [])}, 3),
+        layout(1, HALVES | {2: (32768, 65535, [], [])}, 3),
+        layout(1, HALVES | {0: (0, 65535, [], [1])}, 3),
+        layout(1, {number: HALVES[number] for number in (1, 2)}, 3),
     ],
-    ids=["a gap", "an overlap", "an id given back"],
+    ids=[
+        "a gap",
+        "an overlap",
+        "an id given back",
+        "an epoch too many",
+        "an epoch too few",
+        "children that are no halves",
+        "a child without a parent",
+        "a parent that names one child",
+        "a parent that vanished",
+    ],
 )
 def test_a_layout_that_does_not_tile_or_follow_is_found(second: Event) -> None:
-    assert judge(ONE, second)
+    assert "layout of /topics/public/default/orders at 1.000, epoch" in ",".join(
+        find_layout_breaks(in_order(BEGUN, second))
+    )
+
+
+def in_order(*events: Event) -> list[Entry]:
+    return [Entry(float(number), event) for number, event in enumerate(events)]
+
+
+def test_a_split_by_load_may_be_where_its_intent_says_and_nowhere_else() -> None:
+    uneven = {**HALVES, 1: (0, 29999, [0], []), 2: (30000, 65535, [0], [])}
+    intent = into((1, 0, 29999), (2, 30000, 65535), reason="load")
+    assert not [
+        *find_layout_breaks(in_order(layout(0, ROOT, 1, intent=intent), layout(1, uneven, 3)))
+    ]
+    assert [*find_layout_breaks(in_order(layout(0, ROOT, 1, intent=intent), TWO))]
+    assert [*find_layout_breaks(in_order(ONE, TWO))], "no intent was recorded"
+
+
+def test_a_merge_that_is_not_the_union_of_two_neighbours_is_found() -> None:
+    quarters = {
+        0: (0, 65535, [], []),
+        **{n: (n * 16384, n * 16384 + 16383, [], []) for n in range(4)},
+    }
+    wrong = {
+        **quarters,
+        0: (0, 16383, [], [4]),
+        2: (32768, 49151, [], [4]),
+        4: (0, 49151, [0, 2], []),
+    }
+    entries = in_order(layout(0, quarters, 4, intent=into((4, 0, 49151))), layout(1, wrong, 5))
+    assert any("their parents" in each for each in find_layout_breaks(entries))
 
 
 def test_a_sealed_segment_that_is_active_again_is_found() -> None:
-    assert judge(TWO, layout(2, {0: (0, 65535, "ACTIVE")}, 3))
+    assert judge(TWO, layout(2, ROOT, 3))
+
+
+def test_what_was_begun_and_not_ended_is_found_at_the_end() -> None:
+    assert judge(ONE, BEGUN) == ["unfinished"]
+    prepared = Stored("/magnetar/migrations/public/default/orders", b"{}")
+    assert judge(prepared) == ["unfinished"]
+    assert judge(prepared, Stored(prepared.path, b"")) == []
 
 
 def test_a_lease_that_goes_back_to_an_earlier_term_is_found() -> None:

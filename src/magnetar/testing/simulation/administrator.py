@@ -112,18 +112,31 @@ class Administrator:
         self._history.add(Configured(what, value, is_confirmed))
 
     async def ask(self, plan: TopicPlan, broker: SimulatedBroker) -> list[str]:
-        """What every broker must know alike once all is quiet: the owner and the policies. Return
-        why there is no answer, if there is none.
+        """What every broker must know alike once all is quiet: the owner and the policies, those
+        that it goes by too. Return why there is no answer, if there is none.
         """
 
-        async def look(service: Service) -> dict[str, str]:
+        async def look(service: Service) -> list[Asked]:
             owner = await service.ownership.owner_of(plan.topic)
             record = await service.resources.namespaces.get(plan.topic.namespace)
             assert record is not None
-            return {
-                f"owner of {plan.name}": owner.broker_id,
-                _policy_of(plan, is_of_topic=False): str(record.max_topics_per_namespace),
-            }
+            answers = [
+                Asked(f"owner of {plan.name}", broker.name, owner.broker_id),
+                Asked(
+                    _policy_of(plan, is_of_topic=False),
+                    broker.name,
+                    str(record.max_topics_per_namespace),
+                ),
+            ]
+            # With files of its own a broker has the policies of the topics that it owns, no others.
+            if self._cluster.bookies or owner.is_self:
+                of_topic = _policy_of(plan, is_of_topic=True)
+                own = await service.policies.get(plan.topic)
+                in_force = await service.policies.in_force.find(plan.topic)
+                limit = in_force.max_message_size if own is not None else None
+                answers.append(Asked(of_topic, broker.name, str(own and own.maxMessageSize)))
+                answers.append(Asked(of_topic, f"{broker.name} goes by", str(limit)))
+            return answers
 
         end_s = self._cluster.loop.time() + _OPERATION_S
         while True:
@@ -134,8 +147,8 @@ class Administrator:
                 if self._cluster.loop.time() > end_s:
                     return [f"no progress: {broker.name} does not know: {refusal}"]
                 await asyncio.sleep(1)
-        for what, answer in answers.items():
-            self._history.add(Asked(what, broker.name, answer))
+        for answer in answers:
+            self._history.add(answer)
         return []
 
 

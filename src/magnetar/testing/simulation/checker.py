@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from magnetar.testing.simulation.history import (
     Acknowledged,
@@ -27,9 +27,9 @@ from magnetar.testing.simulation.history import (
     Sent,
     Stored,
 )
+from magnetar.testing.simulation.lineage import find_layout_breaks, find_unfinished
 from magnetar.testing.simulation.plan import TRANSFER, UNKEYED
 
-RING: Final = 65_536
 _UNDER_WAY_S: Final = 1.0
 """How long a delivery may still arrive that was made before a rewind or an acknowledgement."""
 
@@ -49,6 +49,7 @@ def find_violations(history: History, promises: Iterable[Promise]) -> list[str]:
     found = [
         *find_unanswered(entries),
         *find_layout_breaks(entries),
+        *find_unfinished(entries),
         *find_lease_breaks(entries),
         *find_disagreement(entries),
     ]
@@ -199,61 +200,6 @@ def find_unanswered(entries: Iterable[Entry]) -> Iterator[str]:
                 waiting.pop((topic, key, number), None)
     for (topic, key, number), at_s in waiting.items():
         yield f"unanswered: {key}#{number} of {topic}, sent at {at_s:.3f}"
-
-
-def find_layout_breaks(entries: Iterable[Entry]) -> Iterator[str]:
-    """Active segments tile the ring; a layout follows from the one before by splits and merges."""
-    before: dict[str, dict[str, Any]] = {}
-    for entry in entries:
-        event = entry.event
-        if not isinstance(event, Stored) or b'"nextSegmentId"' not in event.value:
-            continue
-        layout = json.loads(event.value)
-        if "magnetarRuns" in layout:
-            continue
-        earlier = before.get(event.path)
-        for what in (*_untiled(layout), *_not_following(earlier, layout)):
-            yield f"layout of {event.path} at {entry.at_s:.3f}, epoch {layout['epoch']}: {what}"
-        before[event.path] = layout
-
-
-def _range_of(segment: Mapping[str, Any]) -> tuple[int, int]:
-    bounds = segment["hashRange"]
-    return int(bounds["start"]), int(bounds["end"])
-
-
-def _untiled(layout: Mapping[str, Any]) -> Iterator[str]:
-    ranges = sorted(
-        _range_of(each) for each in layout["segments"].values() if each["state"] == "ACTIVE"
-    )
-    expected = 0
-    for first, last in ranges:
-        if first != expected:
-            yield f"active segments do not tile the ring at {first}, expected {expected}"
-        expected = last + 1
-    if expected != RING:
-        yield f"active segments end at {expected}, not at {RING}"
-
-
-def _not_following(earlier: Mapping[str, Any] | None, layout: Mapping[str, Any]) -> Iterator[str]:
-    if earlier is None:
-        return
-    if layout["epoch"] < earlier["epoch"]:
-        yield f"epoch went back from {earlier['epoch']}"
-    if layout["nextSegmentId"] < earlier["nextSegmentId"]:
-        yield f"the next id went back from {earlier['nextSegmentId']}"
-    for name, old in earlier["segments"].items():
-        new = layout["segments"].get(name)
-        if new is None:
-            if old["state"] == "ACTIVE":
-                yield f"active segment {name} vanished"
-        elif _range_of(new) != _range_of(old):
-            yield f"segment {name} changed its range"
-        elif old["state"] == "SEALED" and new["state"] == "ACTIVE":
-            yield f"sealed segment {name} is active again"
-    for name in layout["segments"]:
-        if name not in earlier["segments"] and int(name) < earlier["nextSegmentId"]:
-            yield f"segment id {name} was used before"
 
 
 def find_lease_breaks(entries: Iterable[Entry]) -> Iterator[str]:

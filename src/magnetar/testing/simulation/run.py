@@ -21,11 +21,13 @@ from magnetar.testing.simulation.administrator import Administrator
 from magnetar.testing.simulation.chaos import Chaos
 from magnetar.testing.simulation.checker import (
     Promise,
+    find_disagreement,
     find_transaction_breaks,
     find_violations,
 )
 from magnetar.testing.simulation.cluster import Cluster, SimulatedBroker
 from magnetar.testing.simulation.history import History
+from magnetar.testing.simulation.lineage import find_unfinished
 from magnetar.testing.simulation.loop import Process, Stuck, VirtualLoop
 from magnetar.testing.simulation.plan import (
     Focus,
@@ -42,6 +44,8 @@ from magnetar.testing.simulation.workload import Application, Traffic
 
 QUIET_S: Final = 300.0
 """How long everything may take to arrive once the faults have ended."""
+SETTLED_S: Final = 30.0
+"""How long changes may take to end, and brokers to learn of them, once all has arrived."""
 _CLUSTER: Final = "simulation"
 _SETTINGS: Final = (
     f"clusterName={_CLUSTER}",
@@ -182,9 +186,7 @@ class Scenario:
             self._late += await self._transfers.finish(QUIET_S)
         if self._plan.has_pauses:  # a broker that goes on has yet to give up what it owned
             await asyncio.sleep(self._cluster.metadata.session_s)
-        for plan in self._plan.topics:
-            for broker in self._cluster.brokers:
-                self._late += await self._administrator.ask(plan, broker)
+        await self._wait_settled()
 
     async def _prepare(self, plan: TopicPlan, broker: SimulatedBroker) -> None:
         await broker.call(
@@ -238,6 +240,26 @@ class Scenario:
                 self._late = [f"no progress: {QUIET_S:.0f} quiet seconds, {e}" for e in missing]
                 return
             await asyncio.sleep(0.5)
+
+    async def _wait_settled(self) -> None:
+        """Until nothing that was begun is left, and all brokers know the same; they may have
+        reached the metadata just now.
+        """
+        end_s = self._loop.time() + SETTLED_S
+        while True:
+            late = [
+                line
+                for plan in self._plan.topics
+                for broker in self._cluster.brokers
+                for line in await self._administrator.ask(plan, broker)
+            ]
+            entries = self._history.entries
+            if not any((late, *find_disagreement(entries), *find_unfinished(entries))):
+                return
+            if self._loop.time() > end_s:
+                self._late += late
+                return
+            await asyncio.sleep(1)
 
     def judge(self) -> list[str]:
         promises = [
