@@ -21,6 +21,7 @@ from magnetar.testing.simulation.history import (
     Confirmed,
     Decided,
     Deciding,
+    Dispatched,
     Entry,
     Event,
     Fault,
@@ -28,6 +29,8 @@ from magnetar.testing.simulation.history import (
     NotSent,
     Received,
     Refused,
+    Registered,
+    Requeued,
     Rewound,
     Sent,
     Stored,
@@ -39,11 +42,26 @@ TOPIC, NAME = "topic://public/default/orders", "stream"
 ORDERED = Promise(TOPIC, NAME, keeps_order=True, has_deduplication=True)
 
 
-def judge(*events: Event, promise: Promise = ORDERED) -> list[str]:
-    history = History(lambda: float(len(history.entries)))
+def judge(*events: Event, promise: Promise = ORDERED, are_dispatched: bool = True) -> list[str]:
+    """An event a second. What is received was dispatched just before, and there was cause to."""
+    number = 0
+    history = History(lambda: float(number))
     for event in events:
+        if isinstance(event, Received) and are_dispatched:
+            entry = event.message_id.partition("@")[2]
+            history.add(subscribed())
+            history.add(dispatched(entry))
         history.add(event)
+        number += 1
     return [each.partition(":")[0] for each in find_violations(history, [promise])]
+
+
+def dispatched(entry: str, *, broker: str = "b1.1") -> Event:
+    return Dispatched(TOPIC, "0000-ffff-0", NAME, broker, "c", entry)
+
+
+def subscribed(entry: str = "", *, opening: int = 0) -> Event:
+    return Requeued(TOPIC, "0000-ffff-0", NAME, "b1.1", "c", entry, "subscribe", opening)
 
 
 def sent(number: int) -> tuple[Event, Event]:
@@ -159,15 +177,67 @@ def test_a_message_that_comes_twice_without_a_cause_is_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("has_deduplication", "has_fault", "found"),
-    [(True, True, ["stored twice"]), (False, False, ["stored twice"]), (False, True, [])],
+    ("between", "found"),
+    [
+        ([], ["dispatched again"]),
+        ([subscribed()], []),
+        ([subscribed("1:0")], []),
+        ([subscribed("1:7")], ["dispatched again"]),
+        ([Requeued(TOPIC, "other", NAME, "b1.1", "c", "", "subscribe")], ["dispatched again"]),
+        ([Requeued(TOPIC, "0000-ffff-0", "x", "b1.1", "c", "", "seek")], ["dispatched again"]),
+        ([Fault("cut")], ["dispatched again"]),
+    ],
+    ids=["nothing", "all", "itself", "another", "elsewhere", "a subscription", "a fault alone"],
 )
-def test_a_message_is_stored_twice_only_after_a_fault_and_without_deduplication(
-    has_deduplication: bool, has_fault: bool, found: list[str]
+def test_what_is_dispatched_again_has_a_cause_since_it_was_last(
+    between: list[Event], found: list[str]
 ) -> None:
-    fault = (Fault("cut"),) if has_fault else ()
+    assert judge(subscribed(), dispatched("1:0"), *between, dispatched("1:0")) == found
+
+
+def test_an_earlier_cause_is_no_cause_and_another_process_needs_none() -> None:
+    again = [subscribed(), dispatched("1:0"), subscribed(), dispatched("1:0")]
+    assert judge(*again) == []
+    assert judge(*again, dispatched("1:0")) == ["dispatched again"]
+    assert judge(*again, dispatched("1:0", broker="b1.2")) == []
+
+
+def test_what_a_consumer_asks_for_comes_about_at_some_time_before_its_answer() -> None:
+    asked = [dispatched("1:0"), subscribed(opening=1), dispatched("1:0"), dispatched("1:0")]
+    assert judge(*asked) == []
+    answered = [*asked, subscribed(opening=-1), dispatched("1:0")]
+    assert judge(*answered) == []
+    assert judge(*answered, dispatched("1:0")) == ["dispatched again"]
+
+
+def test_a_client_that_hands_over_more_than_was_dispatched_to_it_is_found() -> None:
+    events = (*sent(0), subscribed(), dispatched("1:0"), received(0), Fault("cut"))
+    assert judge(*events, are_dispatched=False) == []
+    assert judge(*events, received(0), are_dispatched=False) == ["duplicated"]
+    again = (subscribed(), dispatched("1:0"), received(0))
+    assert judge(*events, *again, are_dispatched=False) == []
+
+
+REGISTERED = Registered(TOPIC, "p")
+
+
+@pytest.mark.parametrize(
+    ("has_deduplication", "is_resent", "is_late", "found"),
+    [
+        (True, True, False, ["stored twice"]),
+        (False, False, False, ["stored twice"]),
+        (False, True, False, []),
+        (False, True, True, ["stored twice"]),
+    ],
+)
+def test_a_message_is_stored_twice_only_if_its_producer_attached_anew_and_without_deduplication(
+    has_deduplication: bool, is_resent: bool, is_late: bool, found: list[str]
+) -> None:
     promise = Promise(TOPIC, NAME, keeps_order=True, has_deduplication=has_deduplication)
-    events = (*sent(0), *fault, received(0), received(0, "0@1:7"))
+    first, confirmed = Sent(TOPIC, "p.k", 0), Confirmed(TOPIC, "p.k", 0, "0@1:0")
+    sending = (first, confirmed, REGISTERED) if is_late else (first, REGISTERED, confirmed)
+    copies = (Received(TOPIC, NAME, "c", "p.k", 0, f"0@1:{entry}") for entry in (0, 7))
+    events = (*(sending if is_resent else (first, confirmed)), Fault("cut"), *copies)
     assert judge(*events, promise=promise) == found
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from magnetar.testing.simulation.delivery import find_duplicated, find_redispatched
 from magnetar.testing.simulation.history import (
     Acknowledged,
     Asked,
@@ -16,19 +17,24 @@ from magnetar.testing.simulation.history import (
     Confirmed,
     Decided,
     Deciding,
+    Dispatched,
     Entry,
+    Event,
     Fault,
     History,
     NotSent,
     Operated,
     Received,
     Refused,
+    Registered,
+    Requeued,
     Rewound,
     Sent,
     Stored,
 )
 from magnetar.testing.simulation.lineage import find_layout_breaks, find_unfinished
 from magnetar.testing.simulation.plan import TRANSFER, UNKEYED
+from magnetar.testing.simulation.tap import scalable_topic
 
 _UNDER_WAY_S: Final = 1.0
 """How long a delivery may still arrive that was made before a rewind or an acknowledgement."""
@@ -46,19 +52,35 @@ class Promise:
 
 def find_violations(history: History, promises: Iterable[Promise]) -> list[str]:
     entries = history.entries
+    promises = list(promises)
+    topics = {each.topic for each in promises}
     found = [
+        *find_redispatched(entries, topics),
+        *find_duplicated(entries, topics),
         *find_unanswered(entries),
         *find_layout_breaks(entries),
         *find_unfinished(entries),
         *find_lease_breaks(entries),
         *find_disagreement(entries),
     ]
+    kept = [each for each in entries if _is_of_clients(each.event)]
     for promise in promises:
-        found += find_lost(entries, promise)
-        found += find_repeated(entries, promise)
+        found += find_lost(kept, promise)
+        found += find_repeated(kept, promise)
         if promise.keeps_order:
-            found += find_disorder(entries, promise)
+            found += find_disorder(kept, promise)
     return found
+
+
+def _is_of_clients(event: Event) -> bool:
+    """Most are not, and promises are judged one by one."""
+    match event:
+        case Dispatched() | Requeued() | Asked():
+            return False
+        case Stored(_, value):
+            return b'"nextSegmentId"' in value
+        case _:
+            return True
 
 
 def find_lost(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
@@ -81,13 +103,16 @@ def find_lost(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
 
 def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     """Nothing is redelivered after its acknowledgement was confirmed, but for what was on its way
-    then, which a parted network or a pause holds up. Nothing is stored twice unless something
-    broke; with deduplication, not even then. As long as nothing broke and the layout stayed,
-    nothing comes twice that was not asked for again.
+    then, which a parted network or a pause holds up. Nothing is stored twice unless its producer
+    attached anew before it was confirmed; with deduplication, not even then. As long as nothing
+    broke and the layout stayed, nothing comes twice that was not asked for again.
     """
     topic, subscription = promise.topic, promise.subscription
     acknowledged: dict[str, float] = {}
     stored: dict[tuple[str, int], str] = {}
+    sending: set[tuple[str, int]] = set()
+    resent: set[tuple[str, int]] = set()
+    home = scalable_topic(topic)
     seen: set[str] = set()
     has_fault = has_change = False
     rewinding, rewound_s = 0, -math.inf
@@ -103,6 +128,12 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                 has_change = True
             case Stored(_, value) if b'"nextSegmentId"' in value:
                 has_change = True
+            case Sent(t, key, number) if t == topic:
+                sending.add((key, number))
+            case Confirmed(t, key, number) | NotSent(t, key, number) if t == topic:
+                sending.discard((key, number))
+            case Registered(t, client) if t == home:
+                resent |= {each for each in sending if each[0].startswith(f"{client}.")}
             case Refused(t, s, message_id) if t == topic and s == subscription:
                 seen.discard(message_id)
             case Rewound(t, s, is_done) if t == topic and s == subscription:
@@ -119,7 +150,9 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
             ):
                 where = f"{key}#{number} of {topic} to {consumer} of {subscription}"
                 first = stored.setdefault((key, number), message_id)
-                if first != message_id and (promise.has_deduplication or not has_fault):
+                # What transactions send is not written down.
+                is_resent = has_fault if key.startswith(TRANSFER) else (key, number) in resent
+                if first != message_id and (promise.has_deduplication or not is_resent):
                     yield f"stored twice: {where}, as {first} and as {message_id}"
                 done_s = acknowledged.get(message_id, math.inf)
                 if entry.at_s > max(done_s, healed_s) + _UNDER_WAY_S:

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
@@ -31,6 +32,7 @@ from magnetar.testing.simulation.history import Fault, History, Stored
 from magnetar.testing.simulation.loop import Process, VirtualClock, VirtualLoop
 from magnetar.testing.simulation.metadata import SESSION_S, MetadataServer, SimulatedStore
 from magnetar.testing.simulation.network import Address, Network
+from magnetar.testing.simulation.tap import Tap
 from magnetar.testing.simulation.worker import SimulatedWorkers
 
 T = TypeVar("T")
@@ -85,6 +87,7 @@ class SimulatedBroker:
         self.store: SimulatedStore | None = None
         self.service: Service | None = None
         self._workers: SimulatedWorkers | None = None
+        self._starts = 0
 
     @property
     def url(self) -> str:
@@ -96,6 +99,7 @@ class SimulatedBroker:
 
     def start(self) -> None:
         if self.process is None:
+            self._starts += 1
             skew_ms = self._random.randint(-400, 400)
             self.process = Process(self.name, skew_ms=skew_ms)
             task = self._loop.spawn(self.process, self._run(self.process), f"broker {self.name}")
@@ -173,7 +177,11 @@ class SimulatedBroker:
             )
             find_topic_parts(service)
             handlers = make_handlers(service)
-            cluster.network.listen(Address(self.name, PORT), lambda: Connection(service, handlers))
+            cluster.network.listen(
+                Address(self.name, PORT),
+                lambda: Connection(service, handlers),
+                watch=partial(Tap, cluster.history, f"{self.name}.{self._starts}"),
+            )
             self.service = service
             await self._loop.create_future()
 

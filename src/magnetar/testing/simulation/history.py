@@ -133,6 +133,45 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
+class Registered:
+    """A client asks a broker to take what its producer sends to a topic, or to a part of it: what
+    was not confirmed is sent again then.
+    """
+
+    topic: str
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """A process of a broker wrote an entry of a segment or partition (`part`) to a consumer."""
+
+    topic: str
+    part: str
+    subscription: str
+    broker: str
+    consumer: str
+    entry: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requeued:
+    """A process of a broker has cause to dispatch again what it has dispatched of a subscription to
+    a segment or partition: an entry, or (blank) all. A consumer comes, leaves or demands it.
+    """
+
+    topic: str
+    part: str
+    subscription: str
+    broker: str
+    consumer: str
+    entry: str
+    why: str
+    opening: int = 0
+    """1 for a request whose effect comes before its answer (-1), at some time in between."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
     """A record of the metadata as it was written; b"" when it was deleted."""
 
@@ -154,6 +193,9 @@ Event: TypeAlias = (
     | Asked
     | Deciding
     | Decided
+    | Registered
+    | Dispatched
+    | Requeued
     | Stored
 )
 

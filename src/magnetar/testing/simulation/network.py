@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from magnetar.testing.simulation.loop import Process, VirtualLoop, current_process
 
@@ -31,11 +31,22 @@ class Address:
     port: int
 
 
+class Watch(Protocol):
+    """Sees what passes the listening end of a connection."""
+
+    def on_arrived(self, data: bytes) -> None: ...
+
+    def on_written(self, data: bytes) -> None: ...
+
+    def on_lost(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Listener:
     process: Process
     context: contextvars.Context
     make: Callable[[], asyncio.Protocol]
+    watch: Callable[[str], Watch] | None
 
 
 class Network:
@@ -48,13 +59,20 @@ class Network:
         self._ports = 40_000
         loop.connect = self._connect
 
-    def listen(self, address: Address, make: Callable[[], asyncio.Protocol]) -> None:
+    def listen(
+        self,
+        address: Address,
+        make: Callable[[], asyncio.Protocol],
+        *,
+        watch: Callable[[str], Watch] | None = None,
+    ) -> None:
         """Called within the process that serves the address. A host that is back after a loss of
-        power resets the connections that its peers believe in.
+        power resets the connections that its peers believe in. `watch` is made for each connection,
+        with the name of the process that connects.
         """
         process = current_process()
         context = contextvars.copy_context()
-        self._listeners[address] = _Listener(process, context, make)
+        self._listeners[address] = _Listener(process, context, make, watch)
         for transport in self._transports:
             other = transport.peer.process
             if other.name == process.name and not other.is_alive:
@@ -144,6 +162,7 @@ class Network:
             Address(process.name, self._ports),
         )
         near.peer, far.peer = far, near
+        far.watch = None if listener.watch is None else listener.watch(process.name)
         self._transports += (near, far)
         far.run(far.protocol.connection_made, far)
         near.protocol.connection_made(near)
@@ -154,6 +173,7 @@ class SimulatedTransport(asyncio.Transport):
     """One end of a connection. What is written is delivered to the peer's protocol."""
 
     peer: SimulatedTransport
+    watch: Watch | None = None
 
     def __init__(
         self,
@@ -191,6 +211,8 @@ class SimulatedTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_closing or self._is_gone or not data:
             return
+        if self.watch is not None:
+            self.watch.on_written(bytes(data))
         for piece in self._network.pieces(bytes(data)):
             self._sent.append(piece)
             self._sent_bytes += len(piece)
@@ -257,6 +279,8 @@ class SimulatedTransport(asyncio.Transport):
             self._is_closing = True
             self._lose(None)
         elif not self._is_closing:
+            if self.watch is not None:
+                self.watch.on_arrived(piece)
             self.protocol.data_received(piece)
 
     def on_reset_later(self) -> None:
@@ -274,6 +298,8 @@ class SimulatedTransport(asyncio.Transport):
         if error is not None:
             self._sent.clear()
         self._network.forget(self)
+        if self.watch is not None:
+            self.watch.on_lost()
         self.protocol.connection_lost(error)
 
     def pause_reading(self) -> None:

@@ -44,7 +44,7 @@ from magnetar.testing.simulation.workload import Application, Traffic
 
 QUIET_S: Final = 300.0
 """How long everything may take to arrive once the faults have ended."""
-SETTLED_S: Final = 30.0
+SETTLED_S: Final = 15.0
 """How long changes may take to end, and brokers to learn of them, once all has arrived."""
 _CLUSTER: Final = "simulation"
 _SETTINGS: Final = (
