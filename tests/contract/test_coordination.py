@@ -90,6 +90,48 @@ def test_a_lasting_record_is_never_taken_for_a_lock(place: Place) -> None:
     asyncio.run(body())
 
 
+def test_a_lock_that_is_given_up_without_the_store_is_free_when_the_session_is_back() -> None:
+    async def body() -> None:
+        tree = MemoryTree(SystemClock())
+        mine, other = MemoryStore(tree), MemoryStore(tree)
+        holder, rival = Locks(mine, clock=SYSTEM), Locks(other, clock=SYSTEM)
+        lock = await holder.acquire("/lock/a", b"me")
+        mine.disconnect()
+        with pytest.raises(StoreUnavailable):
+            await lock.release()
+        with pytest.raises(LockBusy):
+            await rival.acquire("/lock/a", b"you")
+        mine.reconnect()
+        async with asyncio.timeout(30):
+            while await other.exists("/lock/a"):
+                await asyncio.sleep(0.001)
+        await rival.acquire("/lock/a", b"you")
+        for locks, store in ((holder, mine), (rival, other)):
+            await locks.close()
+            await store.close()
+
+    asyncio.run(body())
+
+
+def test_a_lock_that_is_taken_again_before_its_record_was_removed_is_held() -> None:
+    async def body() -> None:
+        store = MemoryStore(MemoryTree(SystemClock()))
+        locks = Locks(store, clock=SYSTEM)
+        lock = await locks.acquire("/lock/a", b"me")
+        store.disconnect()
+        with pytest.raises(StoreUnavailable):
+            await lock.release()
+        store.reconnect()
+        again = await locks.acquire("/lock/a", b"me")
+        await asyncio.sleep(0.5)  # the removal is tried again in between
+        assert again.state is LockState.VALID
+        assert await value_at(store, "/lock/a") == b"me"
+        await locks.close()
+        await store.close()
+
+    asyncio.run(body())
+
+
 def test_a_value_left_by_this_session_is_replaced(place: Place) -> None:
     async def body() -> None:
         store = await place.open()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 
 from magnetar.errors import (
@@ -53,6 +54,8 @@ class Lock:
         self._reconciler = Reconciler(scope, f"revalidate {path}", self._revalidate, clock=clock)
         self.expired = asyncio.Event()
         """Set when the lock is no longer held: another session has it, or it was released."""
+        self.may_stand = False
+        """Whether it was given up and its record could not be removed."""
 
     @property
     def path(self) -> str:
@@ -75,7 +78,9 @@ class Lock:
             self._version, self._value = stat.version, value
 
     async def release(self) -> None:
-        """Give the lock up. Releasing one that is not held does nothing."""
+        """Give the lock up. Releasing one that is not held does nothing. A record that cannot be
+        removed now is removed as soon as it can be: its session may go on for long.
+        """
         self._reconciler.close()
         async with self._turn:
             if self._state is not LockState.VALID:
@@ -85,6 +90,9 @@ class Lock:
                 await self._store.delete(self._path, expect=self._version)
             except (RecordNotFound, VersionConflict):
                 pass  # gone, or another session's by now: not held either way
+            except StoreUnavailable:
+                self.may_stand = True
+                raise
             finally:
                 self._end()
 
@@ -149,6 +157,9 @@ class Locks:
         self._clock = clock
         self._scope = TaskScope("locks")
         self._locks: dict[str, Lock] = {}
+        self._standing: dict[str, bytes] = {}
+        """Records of locks that were given up, by path."""
+        self._removal = Reconciler(self._scope, "remove", self._remove_standing, clock=clock)
         self._cancels = (
             store.watch("/", self._on_change),
             store.watch_session(self._on_session),
@@ -176,10 +187,26 @@ class Locks:
                 await lock.release()
             except (StoreUnavailable, StoreClosed):
                 pass  # the record ends with its session
+        self._removal.close()
         await self._scope.close()
 
     def _on_end(self, lock: Lock) -> None:
         del self._locks[lock.path]
+        if lock.may_stand:
+            self._standing[lock.path] = lock.value
+            self._removal.request()
+
+    async def _remove_standing(self) -> None:
+        """Of what is taken again meanwhile the record stays; one that is removed at that moment is
+        made again.
+        """
+        for path, value in tuple(self._standing.items()):
+            record = await self._store.get(path)
+            is_own = record is not None and record.stat.created_by_self and record.value == value
+            if record is not None and is_own and path not in self._locks:
+                with suppress(RecordNotFound, VersionConflict):
+                    await self._store.delete(path, expect=record.stat.version)
+            self._standing.pop(path, None)
 
     def _on_change(self, change: Change) -> None:
         lock = self._locks.get(change.path)
