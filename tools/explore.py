@@ -15,12 +15,18 @@ import secrets
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 # Whole modules that draw by themselves: they read MAGNETAR_EXPLORE.
 BY_TIME = ("tests/hostile/test_cost.py", "tests/crash/test_damage_everywhere.py")
 DRAWN = ("tests/property", "tests/unit", "tests/hostile", "tests/spark", "tests/fuzz")
 SHARE = 4  # each of BY_TIME gets this part of the whole time
-SIMULATED = 10_000  # seeds of the simulated cluster in an hour; fewer in less time
+# Seeds of the simulated cluster in an hour, fewer in less time; and how they are run.
+SIMULATED = (
+    (8_000, ()),
+    (1_000, ("--bookies",)),
+    (1_000, ("--bookies", "--pauses")),
+)
 
 
 def run(arguments: list[str], *, seed: int, seconds: float = 0) -> bool:
@@ -31,6 +37,14 @@ def run(arguments: list[str], *, seed: int, seconds: float = 0) -> bool:
     passed = subprocess.call(command, env=environment) == 0
     print(f"explore: seed {seed}: {'passed' if passed else 'FAILED'}", flush=True)
     return passed
+
+
+def simulate(first: int, count: int, options: Sequence[str]) -> bool:
+    command = [sys.executable, "-m", "magnetar.testing.simulation.main", str(first), *options]
+    print("explore:", *command[2:], "--count", count, flush=True)
+    return not subprocess.call(
+        [*command, "--count", str(count), "--jobs", str(os.cpu_count() or 1)]
+    )
 
 
 def main(arguments: list[str]) -> int:
@@ -47,12 +61,11 @@ def main(arguments: list[str]) -> int:
         if not run([module, longest, *passed_on], seed=seed, seconds=share):
             failed.append(seed)
         rounds += 1
-    count = max(1, int(SIMULATED * given.seconds / 3600))
-    first = secrets.randbits(31)
-    command = [sys.executable, "-m", "magnetar.testing.simulation.main", str(first)]
-    if subprocess.call([*command, "--count", str(count), "--jobs", str(os.cpu_count() or 1)]):
-        failed.append(first)
-    rounds += 1
+    for most, options in SIMULATED:
+        first, count = secrets.randbits(31), max(2, int(most * given.seconds / 3600))
+        if not simulate(first, count, options):
+            failed.append(first)
+        rounds += 1
     while time.monotonic() < end:
         seed = secrets.randbits(32)
         if not run(["-m", "hypothesis", *DRAWN, *passed_on], seed=seed):

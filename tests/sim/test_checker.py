@@ -249,7 +249,7 @@ def test_deduplication_spans_a_split() -> None:
 
 def test_a_refused_message_is_missing_until_it_comes_again() -> None:
     traffic = Traffic()
-    traffic.on_refused(TOPIC, NAME, "0@1:0")
+    traffic.on_refused(TOPIC, NAME, ("k", 0), "0@1:0")
     assert traffic.missing(TOPIC, NAME) == 1 and traffic.missing(TOPIC, "other") == 0
     traffic.on_received(TOPIC, NAME, "k", 0, "0@1:0")
     assert traffic.missing(TOPIC, NAME) == 0
@@ -258,9 +258,9 @@ def test_a_refused_message_is_missing_until_it_comes_again() -> None:
 def test_a_refused_message_that_another_consumer_acknowledges_need_not_come_again() -> None:
     """Whether or not that is confirmed: a broker that cannot store it may have taken note of it."""
     traffic = Traffic()
-    traffic.on_refused(TOPIC, NAME, "0@1:0")
+    traffic.on_refused(TOPIC, NAME, ("k", 0), "0@1:0")
     traffic.on_acknowledging(TOPIC, NAME, "0@1:0")
-    traffic.on_refused(TOPIC, NAME, "0@1:0")
+    traffic.on_refused(TOPIC, NAME, ("k", 0), "0@1:0")
     assert traffic.missing(TOPIC, NAME) == 0
 
 

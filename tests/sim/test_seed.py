@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from magnetar.testing.simulation.tally import NAMES
+
 SEEDS = 500
 AT_A_TIME = 25
 EXPLORED = (623, 1174, 1294, 1595, 1794, 2441, 2786, 3112, 3309)
@@ -35,6 +37,9 @@ def test_no_seed_shows_a_violation(first: int) -> None:
     found = re.search(r"(\d+) faults, (\d+) messages", done.stdout)
     assert found is not None, done.stdout
     assert int(found[1]) > AT_A_TIME and int(found[2]) > 20 * AT_A_TIME
+    for name in NAMES:
+        came_about = re.search(rf"(\d+) {name}\b", done.stdout)
+        assert came_about is not None and int(came_about[1]), f"no {name}: {done.stdout}"
 
 
 def test_no_seed_shows_a_violation_where_brokers_stand_still_longer_than_their_sessions() -> None:

@@ -73,6 +73,7 @@ class Rewound:
     topic: str
     subscription: str
     is_done: bool
+    to: str = "the earliest"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,9 @@ from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from magnetar.testing.simulation.history import Entry, Stored
+from magnetar.testing.simulation.tally import NOT_BY_LOAD
 
 RING: Final = 65_536
-_HALVED: Final = frozenset(("manual", "repair", "scale"))
-"""Why a segment is split in halves; by load it may be split where its keys say."""
-
 _Record: TypeAlias = Mapping[str, Any]
 
 
@@ -141,7 +139,8 @@ def _misshapen(earlier: _Record, layout: _Record, born: list[str]) -> Iterator[s
     targets = [(str(each["segmentId"]), _range_of(each)) for each in intent.get("targets", ())]
     if targets != [(name, _range_of(layout["segments"][name])) for name in born]:
         yield f"segments {born} are {spans}, the intent was {targets}"
-    elif len(spans) == 2 and intent["reason"] in _HALVED:
+    elif len(spans) == 2 and intent["reason"] in NOT_BY_LOAD:
+        # By load it may be split where its keys say.
         sizes = [last - first for first, last in spans]
         if abs(sizes[0] - sizes[1]) > 1:
             yield f"segments {born} are {spans}, no halves"

@@ -22,7 +22,7 @@ from magnetar.runtime.clock import LoopClock
 T = TypeVar("T")
 
 STEPS_MAX: Final = 2_000_000
-_START_MS: Final = 1_700_000_000_000
+START_MS: Final = 1_700_000_000_000
 _CLEANUPS_MAX: Final = 100
 _RESOLUTION_S: Final = 1e-9
 
@@ -168,9 +168,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         handle = super().call_soon(callback, *args, context=context)
-        if is_dead(context):
+        process = _process.get() if context is None else context.get(_process)
+        if process is None:
+            return handle
+        if context is not None and not process.is_alive:
             handle.cancel()
-        elif (process := _paused(context)) is not None:
+        elif process.is_paused:
             process.held.append(self._ready.pop())  # type: ignore[attr-defined]
         return handle
 
@@ -190,9 +193,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         handle = super().call_at(when, callback, *args, context=context)
-        if is_dead(context):
+        process = _process.get() if context is None else context.get(_process)
+        if process is None:
+            return handle
+        if context is not None and not process.is_alive:
             handle.cancel()
-        elif (process := _paused(context)) is not None:
+        elif process.is_paused:
             timers = cast(list[asyncio.TimerHandle], self._scheduled)  # type: ignore[attr-defined]
             timers.remove(handle)
             heapq.heapify(timers)
@@ -257,17 +263,6 @@ def _owner_of(handle: asyncio.Handle) -> Process | None:
     return context.get(_process)
 
 
-def is_dead(context: contextvars.Context | None) -> bool:
-    process = None if context is None else context.get(_process)
-    return process is not None and not process.is_alive
-
-
-def _paused(context: contextvars.Context | None) -> Process | None:
-    """The process that would run a callback, while it is paused."""
-    process = _process.get() if context is None else context.get(_process)
-    return process if process is not None and process.is_paused else None
-
-
 class VirtualClock(LoopClock):
     """The wall clock, the steady clock and the chance of one process."""
 
@@ -277,7 +272,7 @@ class VirtualClock(LoopClock):
         self._process = process
 
     def now_ms(self) -> int:
-        return _START_MS + self._process.skew_ms + int(self._loop.time() * 1000)
+        return START_MS + self._process.skew_ms + int(self._loop.time() * 1000)
 
     def monotonic(self) -> float:
         return self._loop.time()

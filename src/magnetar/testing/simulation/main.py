@@ -6,6 +6,7 @@ import argparse
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from magnetar.runtime.log import configure_logs
 from magnetar.testing.simulation.history import Stored
 from magnetar.testing.simulation.plan import Focus, parse_focus
 from magnetar.testing.simulation.run import Outcome, run
+from magnetar.testing.simulation.tally import NAMES
 
 _HASH_SEED: Final = "PYTHONHASHSEED"
 _SHOWN_MAX: Final = 10
@@ -31,13 +33,21 @@ class Verdict:
     simulated_s: float
     faults: int
     messages: int
+    tally: Counter[str]
 
 
 def judge(
     seed: int, *, on_bookies: bool | None = None, focus: Focus | None = None, pauses: bool = False
 ) -> Verdict:
     outcome = run(seed, on_bookies=on_bookies, focus=focus, pauses=pauses)
-    return Verdict(seed, outcome.violations, outcome.simulated_s, outcome.faults, outcome.messages)
+    return Verdict(
+        seed,
+        outcome.violations,
+        outcome.simulated_s,
+        outcome.faults,
+        outcome.messages,
+        outcome.tally,
+    )
 
 
 def explore(
@@ -164,11 +174,13 @@ def _describe(outcome: Outcome) -> list[str]:
 
 def _explore(verdicts: Iterator[Verdict], *, stops: bool) -> int:
     simulated_s, faults, messages, failed, ran = 0.0, 0, 0, [], 0
+    tally: Counter[str] = Counter()
     for verdict in verdicts:
         ran += 1
         simulated_s += verdict.simulated_s
         faults += verdict.faults
         messages += verdict.messages
+        tally += verdict.tally
         if verdict.violations:
             failed.append(verdict.seed)
             if len(failed) <= _SHOWN_MAX:
@@ -179,6 +191,7 @@ def _explore(verdicts: Iterator[Verdict], *, stops: bool) -> int:
         f"{_count(ran, 'seed')}, {simulated_s / 3600:.1f} simulated hours, {faults} faults,"
         f" {messages} messages: {_count(len(failed), 'seed')} failed"
     )
+    print(", ".join(f"{tally[name]} {name}" for name in NAMES))
     if failed:
         print("replay one with: magnetar-sim SEED --trace FILE; failed:", *failed)
     return 1 if failed else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +40,7 @@ from magnetar.testing.simulation.plan import (
     choose_ledgers,
     make_plan,
 )
+from magnetar.testing.simulation.tally import count
 from magnetar.testing.simulation.transfer import Transfers
 from magnetar.testing.simulation.workload import Application, Traffic
 
@@ -84,6 +86,7 @@ class Outcome:
     steps: int
     faults: int
     messages: int
+    tally: Counter[str]
 
     @property
     def fingerprint(self) -> str:
@@ -126,6 +129,7 @@ def run(
         loop.steps,
         scenario.chaos.faults,
         len(scenario.traffic.confirmed),
+        count(history.entries),
     )
 
 

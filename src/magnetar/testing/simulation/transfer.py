@@ -48,6 +48,7 @@ class Transfers:
         self._make_application = make_application
         self._on_step = on_step
         self._traffic = traffic
+        traffic.rewinds.unbounded.add(topic.name)
         self._workers: list[asyncio.Task[Any]] = []
         self._given = 0
         self._attempts = 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
 
 from magnetar.client.checkpoint import Checkpoint
 from magnetar.client.client import AsyncPulsarClient
-from magnetar.client.error import PulsarError
-from magnetar.client.message_id import EARLIEST_ID
+from magnetar.client.error import ConsumerBusyError, PulsarError
+from magnetar.client.message_id import EARLIEST_ID, MessageId
 from magnetar.client.policy import BackoffPolicy, BatchingPolicy, ConnectionPolicy
 from magnetar.testing.simulation.history import (
     Acknowledged,
@@ -24,14 +25,20 @@ from magnetar.testing.simulation.history import (
     Rewound,
     Sent,
 )
-from magnetar.testing.simulation.loop import Process, VirtualClock, VirtualLoop
+from magnetar.testing.simulation.loop import START_MS, Process, VirtualClock, VirtualLoop
 from magnetar.testing.simulation.plan import ProducerPlan, Reading, TopicPlan
+from magnetar.testing.simulation.rewind import Message, Rewinds
 
 _RETRY_S: Final = 0.5
 _PAUSE_S: Final = 0.3
 _SEND_TIMEOUT_S: Final = 30.0
 _PAUSE_SHARE: Final = 0.2
 _LEAVING_SHARE: Final = 0.05
+_REWIND_SHARE: Final = 0.01
+_REWINDS: Final = 1
+"""How often a client sets its subscription back: all that follows may come again."""
+_ONE_BY_ONE: Final = frozenset((Reading.EXCLUSIVE, Reading.FAILOVER))
+"""Who has a message has had all that are before it."""
 
 
 @dataclass(slots=True)
@@ -44,25 +51,38 @@ class Traffic:
     """By message id, as soon as it is asked for: one that is refused may have taken effect, and
     outweighs a negative acknowledgement of another delivery.
     """
-    refused: set[tuple[str, str, str]] = field(default_factory=set)
+    refused: dict[tuple[str, str, str], Message] = field(default_factory=dict)
     """By message id, not received since: they are to be redelivered."""
+    rewinds: Rewinds = field(default_factory=Rewinds)
 
     def missing(self, topic: str, subscription: str) -> int:
         has = self.received.get((topic, subscription), set())
         absent = sum(t == topic and (key, number) not in has for t, key, number in self.confirmed)
+        absent += self.rewinds.missing(topic, subscription)
         return absent + sum(each[:2] == (topic, subscription) for each in self.refused)
 
     def on_received(self, topic: str, subscription: str, key: str, number: int, id_: str) -> None:
         self.received.setdefault((topic, subscription), set()).add((key, number))
-        self.refused.discard((topic, subscription, id_))
+        self.refused.pop((topic, subscription, id_), None)
+        self.rewinds.on_received(topic, subscription, (key, number), id_)
 
     def on_acknowledging(self, topic: str, subscription: str, id_: str) -> None:
         self.acknowledged.add((topic, subscription, id_))
-        self.refused.discard((topic, subscription, id_))
+        self.refused.pop((topic, subscription, id_), None)
 
-    def on_refused(self, topic: str, subscription: str, id_: str) -> None:
-        if (topic, subscription, id_) not in self.acknowledged:
-            self.refused.add((topic, subscription, id_))
+    def on_refused(self, topic: str, subscription: str, message: Message, id_: str) -> None:
+        is_ahead = self.rewinds.on_refused(topic, subscription, message, id_)
+        if is_ahead and (topic, subscription, id_) not in self.acknowledged:
+            self.refused[topic, subscription, id_] = message
+
+    def on_rewinding(
+        self, topic: str, subscription: str, *, time_s: float = 0.0, only: Message | None = None
+    ) -> None:
+        self.rewinds.begin(topic, subscription, time_s=time_s, only=only)
+        for (t, s, id_), message in list(self.refused.items()):
+            is_here = (t, s) == (topic, subscription)
+            if is_here and not self.rewinds.is_ahead(topic, subscription, message):
+                del self.refused[t, s, id_]
 
 
 class Application:
@@ -87,6 +107,7 @@ class Application:
         self._random = random
         self._on_burst = on_burst
         self._bodies: list[asyncio.Task[Any]] = []
+        self._rewinds = _REWINDS
 
     def run(self, body: Callable[[AsyncPulsarClient], Any]) -> asyncio.Task[Any]:
         """Do `body` again with a new client whenever it fails."""
@@ -146,6 +167,7 @@ class Application:
                 number = numbers[key]
                 numbers[key] += 1
                 self._history.add(Sent(topic.name, key, number))
+                self._traffic.rewinds.on_sent(topic.name, (key, number), self._loop.time())
                 try:
                     sent = await producer.submit(
                         f"{key}#{number}".encode(), key=key if plan.is_keyed else None
@@ -172,6 +194,7 @@ class Application:
             else:
                 self._history.add(Confirmed(topic, key, number, str(outcome.result())))
                 self._traffic.confirmed.add((topic, key, number))
+            self._traffic.rewinds.on_answered(topic, (key, number), self._loop.time())
 
         return note
 
@@ -212,6 +235,7 @@ class Application:
                 for each in unacknowledged:
                     self._note_acknowledged(topic, Reading.STREAM, each)
                 unacknowledged.clear()
+                await self._rewind(consumer, topic, Reading.STREAM)
 
     async def _consume_queue(self, client: AsyncPulsarClient, topic: str) -> None:
         consumer = await client.queue_consumer(
@@ -228,17 +252,13 @@ class Application:
             self._note_received(topic, Reading.QUEUE, message)
             chance = self._random.random()
             if chance < 0.05:
-                self._history.add(Refused(topic, Reading.QUEUE, _id_of(message)))
-                self._traffic.on_refused(topic, Reading.QUEUE, _id_of(message))
+                self._note_refused(topic, Reading.QUEUE, message)
                 consumer.negative_acknowledge(message)
                 continue
             self._traffic.on_acknowledging(topic, Reading.QUEUE, _id_of(message))
             await consumer.acknowledge(message)
             self._note_acknowledged(topic, Reading.QUEUE, message)
-            if chance > 0.995:
-                self._history.add(Rewound(topic, Reading.QUEUE, is_done=False))
-                await consumer.seek(EARLIEST_ID)
-                self._history.add(Rewound(topic, Reading.QUEUE, is_done=True))
+            await self._rewind(consumer, topic, Reading.QUEUE)
 
     def _read_checkpoint(self, topic: str) -> asyncio.Task[Any]:
         """A reader that goes on where it was when it failed."""
@@ -279,8 +299,37 @@ class Application:
                     await asyncio.sleep(self._random.uniform(0, _PAUSE_S))
                 await consumer.acknowledge(message)
                 self._note_acknowledged(topic, reading, message)
+                await self._rewind(consumer, topic, reading, message)
             await consumer.close()
             await asyncio.sleep(self._random.uniform(0, _PAUSE_S))
+
+    async def _rewind(
+        self, consumer: Any, topic: str, reading: Reading, message: Any = None
+    ) -> None:
+        """Now and then: to the earliest, to a time in the middle, or to `message`."""
+        if not self._rewinds or self._random.random() > _REWIND_SHARE:
+            return
+        self._rewinds -= 1
+        traffic, time_s, only = self._traffic, 0.0, None
+        target: MessageId | datetime = EARLIEST_ID
+        word = "the earliest"
+        received = traffic.received[topic, reading]
+        limit_s = traffic.rewinds.find_limit(topic, reading, received, self._loop.time())
+        chance = self._random.random()
+        if message is not None and reading in _ONE_BY_ONE and chance < 0.4:
+            target, only, word = message.id, parse(message), f"message {message.id}"
+        elif limit_s is not None and chance < 0.7:
+            time_s = self._random.uniform(0, limit_s)
+            target, word = datetime.fromtimestamp(START_MS / 1000 + time_s, UTC), f"{time_s:.3f} s"
+        traffic.on_rewinding(topic, reading, time_s=time_s, only=only)
+        self._history.add(Rewound(topic, reading, False, word))
+        try:
+            await consumer.seek(target)
+            is_done = True
+        except ConsumerBusyError:  # some segments have moved, and no other will
+            is_done = False
+        traffic.rewinds.end(topic, reading, is_done=is_done)
+        self._history.add(Rewound(topic, reading, True, word))
 
     def _note_received(self, topic: str, subscription: str, message: Any) -> None:
         key, number = parse(message)
@@ -290,7 +339,13 @@ class Application:
 
     def _note_acknowledged(self, topic: str, subscription: str, message: Any) -> None:
         key, number = parse(message)
-        self._history.add(Acknowledged(topic, subscription, key, number, _id_of(message)))
+        id_ = _id_of(message)
+        self._history.add(Acknowledged(topic, subscription, key, number, id_))
+        self._traffic.rewinds.on_acknowledged(topic, subscription, (key, number), id_)
+
+    def _note_refused(self, topic: str, subscription: str, message: Any) -> None:
+        self._history.add(Refused(topic, subscription, _id_of(message)))
+        self._traffic.on_refused(topic, subscription, parse(message), _id_of(message))
 
 
 def parse(message: Any) -> tuple[str, int]:
