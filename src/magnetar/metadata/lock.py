@@ -78,8 +78,8 @@ class Lock:
             self._version, self._value = stat.version, value
 
     async def release(self) -> None:
-        """Give the lock up. Releasing one that is not held does nothing. A record that cannot be
-        removed now is removed as soon as it can be: its session may go on for long.
+        """Give the lock up. Releasing one that is not held does nothing. While the store is away
+        the record stands, and is removed when it is back: its session may go on for long.
         """
         self._reconciler.close()
         async with self._turn:

@@ -376,20 +376,11 @@ class Migrations:
         """Take back what an earlier process had prepared and did not come to use."""
         self._resumed.clear()
         try:
-            for topic in await self._find_prepared():
+            for topic in await _find_prepared(self._store):
                 with suppress(BrokerError):
                     await self._resume(topic)
         finally:
             self._resumed.set()
-
-    async def _find_prepared(self) -> list[TopicName]:
-        store = self._store
-        return [
-            TopicName(TopicDomain.TOPIC, NamespaceName(tenant, local), decode_local(component))
-            for tenant in await store.children(PREPARATIONS)
-            for local in await store.children(f"{PREPARATIONS}/{tenant}")
-            for component in await store.children(preparations_path(NamespaceName(tenant, local)))
-        ]
 
     async def _resume(self, topic: TopicName) -> None:
         try:
@@ -416,7 +407,7 @@ class Migrations:
         so itself, had prepared.
         """
         if self._may_have_missed:
-            self._left.update(await self._find_prepared())
+            self._left.update(await _find_prepared(self._store))
             self._may_have_missed = False
         for topic in tuple(self._left):
             is_left = await self._store.exists(preparation_path(topic))
@@ -469,6 +460,15 @@ class Migrations:
         self._take_over.close()
         await self._scope.close()
         await self._locks.close()
+
+
+async def _find_prepared(store: MetadataStore) -> list[TopicName]:
+    return [
+        TopicName(TopicDomain.TOPIC, NamespaceName(tenant, local), decode_local(component))
+        for tenant in await store.children(PREPARATIONS)
+        for local in await store.children(f"{PREPARATIONS}/{tenant}")
+        for component in await store.children(preparations_path(NamespaceName(tenant, local)))
+    ]
 
 
 def _migrating(topic: TopicName) -> Conflict:

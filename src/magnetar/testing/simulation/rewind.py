@@ -1,5 +1,5 @@
 """How far a subscription may be set back or ahead so that nothing it has yet to receive is passed
-over, and what must come again then.
+over, and what must be redelivered then.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Rewinds:
         view.acknowledged[message] = entry
 
     def on_refused(self, topic: str, subscription: str, message: Message, id_: str) -> bool:
-        """Whether it is to come again."""
+        """Whether it is to be redelivered."""
         self._view(topic, subscription).held[_entry_of(id_)] -= 1
         return self.is_ahead(topic, subscription, message)
 

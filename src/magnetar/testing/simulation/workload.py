@@ -36,7 +36,7 @@ _PAUSE_SHARE: Final = 0.2
 _LEAVING_SHARE: Final = 0.05
 _REWIND_SHARE: Final = 0.01
 _REWINDS: Final = 1
-"""How often a client sets its subscription back: all that follows may come again."""
+"""How often a client sets its subscription back: all that follows may be redelivered."""
 _ONE_BY_ONE: Final = frozenset((Reading.EXCLUSIVE, Reading.FAILOVER))
 """Who has a message has had all that are before it."""
 
