@@ -412,8 +412,11 @@ class Migrations:
         for topic in tuple(self._left):
             is_left = await self._store.exists(preparation_path(topic))
             # The end of the one that holds the lock will be notified.
-            is_free = is_left and not await self._store.exists(lock_path(topic))
-            if is_free and (await self._ownership.owner_of(topic)).is_self:
+            if is_left and not await self._store.exists(lock_path(topic)):
+                if not (await self._ownership.owner_of(topic)).is_self:
+                    # The owner may be another before it learns of this: look again until it did.
+                    self._take_over.request_later()
+                    continue
                 try:
                     await self._resume(topic)
                 except BrokerError as failure:

@@ -148,8 +148,13 @@ def test_a_migration_whose_broker_is_killed_is_taken_back_or_completed(writes: i
     run_cluster(body)
 
 
-def test_what_a_killed_broker_had_prepared_is_taken_back_when_its_heir_is_connected_again() -> None:
-    """The heir was not notified of the end of the lock."""
+@pytest.mark.parametrize("moves", [False, True])
+def test_what_a_killed_broker_had_prepared_is_taken_back_though_its_heir_was_disconnected(
+    moves: bool,
+) -> None:
+    """The heir was not notified of the end of the lock: it looks when it is connected again. Or
+    another becomes the heir, who was notified before.
+    """
 
     async def body(cluster: Cluster) -> None:
         home = await _make(cluster)
@@ -161,12 +166,15 @@ def test_what_a_killed_broker_had_prepared_is_taken_back_when_its_heir_is_connec
             prepared.set()
 
         third.store.watch(PREPARATIONS, on_preparation)
+        cluster.place(TOPIC, second)
         running = asyncio.create_task(home.service.scalable.migrations.run(NAME))
         await prepared.wait()
         await cluster.kill(home)
         await asyncio.gather(running, return_exceptions=True)
-        cluster.place(TOPIC, second)
         assert await third.store.children(f"{PREPARATIONS}/shop/eu")
+        if moves:
+            await asyncio.sleep(0.2)  # so that it has looked, and is not the owner
+            cluster.place(TOPIC, third)
         second.store.reconnect()
 
         async def is_settled() -> bool:
