@@ -165,6 +165,13 @@ def test_a_delivery_that_a_parted_network_held_up_may_come_after_the_acknowledge
     assert judge(*again, Fault("cut"), Fault("cut"), received(0)) == ["repeated"]
 
 
+def test_what_was_dispatched_before_the_acknowledgement_may_be_received_long_after() -> None:
+    """It waits at a consumer that is slow."""
+    both = (subscribed(), dispatched("1:0"), subscribed(), dispatched("1:0"))
+    events = (*sent(0), *both, received(0), acknowledged(0), *[Fault("cut")] * 5, received(0))
+    assert judge(*events, are_dispatched=False) == []
+
+
 def test_a_message_may_come_again_after_a_fault_a_refusal_or_a_rewind() -> None:
     assert judge(*sent(0), received(0), Fault("cut"), received(0)) == []
     assert judge(*sent(0), received(0), Refused(TOPIC, NAME, "0@1:0"), received(0)) == []

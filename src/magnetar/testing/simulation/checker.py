@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from magnetar.testing.simulation.delivery import find_duplicated, find_redispatched
+from magnetar.testing.simulation.delivery import find_duplicated, find_redispatched, stored_in
 from magnetar.testing.simulation.history import (
     Acknowledged,
     Asked,
@@ -75,7 +75,7 @@ def find_violations(history: History, promises: Iterable[Promise]) -> list[str]:
 def _is_of_clients(event: Event) -> bool:
     """Most are not, and promises are judged one by one."""
     match event:
-        case Dispatched() | Requeued() | Asked():
+        case Requeued() | Asked():
             return False
         case Stored(_, value):
             return b'"nextSegmentId"' in value
@@ -102,10 +102,11 @@ def find_lost(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
 
 
 def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
-    """Nothing is redelivered after its acknowledgement was confirmed, but for what was on its way
-    then, which a parted network or a pause holds up. Nothing is stored twice unless its producer
-    attached anew before it was confirmed; with deduplication, not even then. As long as nothing
-    broke and the layout stayed, nothing comes twice that was not asked for again.
+    """Nothing is dispatched after its acknowledgement was confirmed, but for what was on its way
+    to an owner that was replaced, which a parted network or a pause holds up. Nothing is stored
+    twice unless its producer attached anew before it was confirmed; with deduplication, not even
+    then. As long as nothing broke and the layout stayed, nothing comes twice that was not asked
+    for again.
     """
     topic, subscription = promise.topic, promise.subscription
     acknowledged: dict[str, float] = {}
@@ -113,6 +114,7 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     sending: set[tuple[str, int]] = set()
     resent: set[tuple[str, int]] = set()
     home = scalable_topic(topic)
+    dispatched_s: dict[tuple[str, str], float] = {}
     seen: set[str] = set()
     has_fault = has_change = False
     rewinding, rewound_s = 0, -math.inf
@@ -132,6 +134,8 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                 sending.add((key, number))
             case Confirmed(t, key, number) | NotSent(t, key, number) if t == topic:
                 sending.discard((key, number))
+            case Dispatched(t, _, _, _, consumer, what) if t == home:
+                dispatched_s[consumer, what] = entry.at_s
             case Registered(t, client) if t == home:
                 resent |= {each for each in sending if each[0].startswith(f"{client}.")}
             case Refused(t, s, message_id) if t == topic and s == subscription:
@@ -155,7 +159,9 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
                 if first != message_id and (promise.has_deduplication or not is_resent):
                     yield f"stored twice: {where}, as {first} and as {message_id}"
                 done_s = acknowledged.get(message_id, math.inf)
-                if entry.at_s > max(done_s, healed_s) + _UNDER_WAY_S:
+                # It may have waited at the client since.
+                made_s = dispatched_s.get((consumer, stored_in(message_id)), entry.at_s)
+                if made_s > max(done_s, healed_s) + _UNDER_WAY_S:
                     yield f"repeated: {where} at {entry.at_s:.3f}, although acknowledged"
                 elif message_id in seen and not (has_fault or has_change):
                     yield f"repeated: {where} at {entry.at_s:.3f}, without a cause"

@@ -59,8 +59,7 @@ def find_duplicated(entries: Iterable[Entry], topics: Collection[str]) -> Iterat
                 dispatched[topic, consumer, what] += 1
             case Received(topic, _, consumer, key, number, message_id) if topic in names:
                 received[topic, consumer, message_id] += 1
-                place = message_id.rpartition("@")[2].rpartition("/")[2]
-                stored = ":".join(place.split(":")[:2])
+                stored = stored_in(message_id)
                 if (
                     received[topic, consumer, message_id]
                     > dispatched[names[topic], consumer, stored]
@@ -69,3 +68,9 @@ def find_duplicated(entries: Iterable[Entry], topics: Collection[str]) -> Iterat
                         f"duplicated: {key}#{number} of {topic} by {consumer} at {entry.at_s:.3f},"
                         f" more often than {stored} was dispatched to it"
                     )
+
+
+def stored_in(message_id: str) -> str:
+    """The entry of a message, as it is dispatched."""
+    place = message_id.rpartition("@")[2].rpartition("/")[2]
+    return ":".join(place.split(":")[:2])
