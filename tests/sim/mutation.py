@@ -43,7 +43,7 @@ MUTATIONS = (
         "any(one in withheld or one not in drained for one in parents)",
         "any(one in withheld or one not in drained for one in tuple(parents)[1:])",
         focus="scalable/stream",
-        seed=19,
+        seed=13,
     ),
     Mutation(
         "children that do not wait for their parents",
@@ -51,20 +51,21 @@ MUTATIONS = (
         "        if waits[parents]:\n",
         "        if waits[parents] and not parents:\n",
         focus="scalable/stream",
-        seed=17,
+        seed=7,
     ),
     Mutation(
         "a lease that is not taken again after its session ended",
         "broker/lease.py",
         "            elif record is None or not record.stat.created_by_self:\n",
         "            elif record is None and not held.term:\n",
-        seed=9,
+        seed=139,
     ),
     Mutation(
         "deduplication that takes what it has for new",
         "broker/dedup.py",
         "            if sequence > pushed:\n",
         "            if sequence > persisted - 100:\n",
+        seed=6,
     ),
     Mutation(
         "a split that publishes its children before the parent is sealed",
@@ -77,26 +78,27 @@ MUTATIONS = (
         "ledger/cursor.py",
         "        if self._log is not None:\n            await self._log.flush()\n",
         "        if self._log is None:\n            return\n",
+        seed=26,
     ),
     Mutation(
         "a producer that does not send again what was not confirmed",
         "client/topic_producer.py",
         "        for send in self.pending:\n",
         "        for send in ():\n",
+        seed=2,
     ),
     Mutation(
         "a consumer whose unacknowledged messages are forgotten when it leaves",
         "rules/dispatch/shared.py",
         "        for position in member.pending:\n            self._enqueue(position)\n",
         "",
-        seed=1,
     ),
     Mutation(
         "a write that failed and is answered as stored",
         "ledger/backends/file/journal.py",
         "        self._answer([*group.done, *behind.done], refusal)\n",
         "        self._answer([*group.done, *behind.done], None)\n",
-        seed=2,
+        seed=94,
     ),
     Mutation(
         "a key that goes to a second consumer while the first has messages of it",
@@ -114,6 +116,26 @@ MUTATIONS = (
         seed=1,
     ),
     Mutation(
+        "a negative acknowledgement after which all that is pending comes again",
+        "rules/dispatch/shared.py",
+        "            for position in positions or list(member.pending):\n",
+        "            for position in list(member.pending):\n",
+        seed=3,
+    ),
+    Mutation(
+        "a lock that stands when it was given up without the store",
+        "metadata/lock.py",
+        "        if lock.may_stand:\n",
+        "        if lock.may_stand and lock.state is LockState.VALID:\n",
+        seed=41,
+    ),
+    Mutation(
+        "a split elsewhere than its intent says",
+        "rules/layout.py",
+        "kind, at = ChangeKind.SPLIT, intent.children[1].range.first\n",
+        "kind, at = ChangeKind.SPLIT, intent.children[1].range.first + 1\n",
+    ),
+    Mutation(
         "a cache that keeps what it knew before the connection was lost",
         "metadata/cache.py",
         "        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):\n"
@@ -121,7 +143,7 @@ MUTATIONS = (
         "        if event is SessionEvent.SESSION_LOST:\n            self.clear()\n",
         focus="classic/failover",
         on_bookies=True,
-        seed=44,
+        seed=15,
     ),
     Mutation(
         "a sealed segment that does not tell what it has stored",
@@ -129,7 +151,7 @@ MUTATIONS = (
         "last_sequence_id=topic.last_sequence(request.producer_name)",
         "last_sequence_id=-1",
         focus="scalable/queue",
-        seed=15,
+        seed=29,
     ),
     Mutation(
         "a batch of which acknowledged messages come again",
@@ -143,21 +165,19 @@ MUTATIONS = (
         "broker/transaction/recovery.py",
         "        case Hidden():\n            buffer.hide(record)\n",
         "        case Hidden():\n            pass\n",
-        seed=2,
     ),
     Mutation(
         "a subscription that forgets what open transactions acknowledge when it is loaded",
         "broker/transaction/recovery.py",
         "            buffer.pending_on(name).replay(record)\n",
         "            pass\n",
-        seed=19,
+        seed=34,
     ),
     Mutation(
         "a coordinator that does not go on with what was decided before a crash",
         "broker/transaction/coordinator.py",
         "                coordinator._deliver(each.id, stored)\n",
         "                pass\n",
-        seed=50,
     ),
     Mutation(
         "a recovery without a fence",
@@ -166,6 +186,7 @@ MUTATIONS = (
         "encode_read(ledger, entry)",
         on_bookies=True,
         has_pauses=True,
+        seed=11,
     ),
     Mutation(
         "a recovery that looks for nothing behind the last confirmed entry",
@@ -180,7 +201,7 @@ MUTATIONS = (
         "                await self._record_change(first, bookies)\n",
         "",
         on_bookies=True,
-        seed=29,
+        seed=20,
     ),
     Mutation(
         "an ack quorum that is counted one short",
@@ -188,6 +209,6 @@ MUTATIONS = (
         "by_rank[self._ack_quorum - 1] - 1",
         "by_rank[self._ack_quorum - 2] - 1",
         on_bookies=True,
-        seed=5,
+        seed=16,
     ),
 )
