@@ -12,7 +12,7 @@ from magnetar.errors import LockBusy, StoreClosed, StoreUnavailable
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.election import Election, ElectionState
 from magnetar.metadata.lock import Locks, LockState
-from magnetar.metadata.store import ABSENT, ANY_VERSION, MetadataStore
+from magnetar.metadata.store import ABSENT, ANY_VERSION, MetadataStore, Stat
 from magnetar.runtime.clock import SYSTEM, SystemClock
 from tests.contract.metadata_place import PLACES, Place
 
@@ -127,6 +127,33 @@ def test_a_lock_that_is_taken_again_before_its_record_was_removed_is_held() -> N
         assert again.state is LockState.VALID
         assert await value_at(store, "/lock/a") == b"me"
         await locks.close()
+        await store.close()
+
+    asyncio.run(body())
+
+
+class LateStore(MemoryStore):
+    """Writes come about a while after they were asked for, also when the caller is cancelled."""
+
+    async def put(self, path: str, value: bytes, *, expect: int, ephemeral: bool = False) -> Stat:
+        async def write() -> Stat:
+            await asyncio.sleep(0.05)
+            return await MemoryStore.put(self, path, value, expect=expect, ephemeral=ephemeral)
+
+        return await asyncio.shield(asyncio.ensure_future(write()))
+
+
+def test_a_candidate_that_is_closed_while_it_is_elected_leaves_no_record() -> None:
+    async def body() -> None:
+        tree = MemoryTree(SystemClock())
+        store = LateStore(tree)
+        candidate = Election(store, "/leader", b"me", clock=SYSTEM)
+        electing = asyncio.create_task(candidate.elect())
+        await asyncio.sleep(0.01)
+        await candidate.close()
+        await electing
+        await asyncio.sleep(0.1)
+        assert await value_at(store, "/leader") is None
         await store.close()
 
     asyncio.run(body())

@@ -67,6 +67,7 @@ class Election:
         self._leader: bytes | None = None
         self._term = Term(0)
         self._is_closed = False
+        self._looking = asyncio.Lock()
         self._decided = asyncio.Event()
         """There is a leader, or this candidate is closed and will not know one."""
         self._cancels = (
@@ -107,6 +108,8 @@ class Election:
         for cancel in self._cancels:
             cancel()
         self._reconciler.close()
+        async with self._looking:  # what is being written would stand after it was looked for
+            pass
         await self._scope.close()
         try:
             record = await self._store.get(self._path)
@@ -124,7 +127,13 @@ class Election:
             raise StoreUnavailable(f"Election at {self._path} was not decided in time") from None
 
     async def _look(self) -> None:
+        async with self._looking:
+            await self._take_part()
+
+    async def _take_part(self) -> None:
         record = await self._store.get(self._path)
+        if self._is_closed:
+            return
         try:
             if record is None:
                 self._become(ElectionState.NO_LEADER, None)
@@ -143,6 +152,8 @@ class Election:
             self._reconciler.request()  # another candidate was quicker; look again
 
     async def _begin_leading(self) -> None:
+        if self._is_closed:
+            return
         term = await self._store_next_term()
         record = await self._store.get(self._path)
         if record is not None and self._is_own(record):
