@@ -84,25 +84,37 @@ class Rewinds:
         """
         if topic in self.unbounded:
             return None
-        sending = self._sending.get(topic, {}).values()
-        lag_s = max((self._lag_s.get(topic, 0.0), *(at_s - each for each in sending)))
         missing = (at for message, at in self._sent[topic].items() if message not in received)
-        limit_s = min(missing, default=at_s) - lag_s - _MARGIN_S
+        limit_s = min(missing, default=at_s) - self._find_lag(topic, at_s)
         return limit_s if limit_s > 0 else None
 
-    def begin(self, topic: str, subscription: str, *, time_s: float, only: Message | None) -> None:
-        """To a publish time, or to one message (`only`)."""
+    def _find_lag(self, topic: str, at_s: float) -> float:
+        sending = self._sending.get(topic, {}).values()
+        lag_s = max((self._lag_s.get(topic, 0.0), *(at_s - each for each in sending)))
+        return lag_s + _MARGIN_S
+
+    def begin(
+        self,
+        topic: str,
+        subscription: str,
+        at_s: float,
+        *,
+        time_s: float = 0.0,
+        only: Message | None = None,
+    ) -> None:
+        """To a publish time (0: the earliest), or to one message (`only`)."""
         view = self._view(topic, subscription)
         view.open += 1
         view.passed_s = max(view.passed_s, time_s)
         view.due = set()
         sent = self._sent[topic]
+        first_s = time_s + self._find_lag(topic, at_s) if time_s else 0.0
         view.recalled = {
             each
             for each in (sent if only is None else (only,))
             if each in view.acknowledged
             and view.held[view.acknowledged[each]] == 0
-            and sent.get(each, 0.0) >= time_s + _MARGIN_S
+            and sent.get(each, 0.0) >= first_s
         }
 
     def end(self, topic: str, subscription: str, *, is_done: bool) -> None:

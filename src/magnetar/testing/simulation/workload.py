@@ -76,9 +76,9 @@ class Traffic:
             self.refused[topic, subscription, id_] = message
 
     def on_rewinding(
-        self, topic: str, subscription: str, *, time_s: float = 0.0, only: Message | None = None
+        self, topic: str, subscription: str, at_s: float, *, time_s: float, only: Message | None
     ) -> None:
-        self.rewinds.begin(topic, subscription, time_s=time_s, only=only)
+        self.rewinds.begin(topic, subscription, at_s, time_s=time_s, only=only)
         for (t, s, id_), message in list(self.refused.items()):
             is_here = (t, s) == (topic, subscription)
             if is_here and not self.rewinds.is_ahead(topic, subscription, message):
@@ -321,7 +321,7 @@ class Application:
         elif limit_s is not None and chance < 0.7:
             time_s = self._random.uniform(0, limit_s)
             target, word = datetime.fromtimestamp(START_MS / 1000 + time_s, UTC), f"{time_s:.3f} s"
-        traffic.on_rewinding(topic, reading, time_s=time_s, only=only)
+        traffic.on_rewinding(topic, reading, self._loop.time(), time_s=time_s, only=only)
         self._history.add(Rewound(topic, reading, False, word))
         try:
             await consumer.seek(target)
