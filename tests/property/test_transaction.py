@@ -14,10 +14,12 @@ from magnetar.model.bitset import split_words
 from magnetar.model.position import Position
 from magnetar.model.transaction import (
     Acknowledged,
+    Ended,
     Finished,
     Record,
     Status,
     TransactionId,
+    Writing,
 )
 from magnetar.rules.transaction.buffer import TransactionBuffer
 from magnetar.rules.transaction.coordinator import CoordinatorState
@@ -212,6 +214,53 @@ def test_readers_wait_at_the_first_entry_that_any_open_transaction_may_have(
                 buffer.end(id_, is_commit=kind == "commit")
         firsts = [each.first for each in buffer.open.values() if each.first is not None]
         assert buffer.pin == min(firsts, default=None)
+
+
+def replay(records: list[Record]) -> TransactionBuffer:
+    buffer = TransactionBuffer()
+    for record in decode_records(encode_records(records)):
+        match record:
+            case Writing(id_, after, deadline_ms, owner):
+                buffer.join(id_, after, deadline_ms, owner)
+            case Ended(id_, is_commit):
+                buffer.end(id_, is_commit=is_commit)
+            case _:
+                raise AssertionError(record)
+    return buffer
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["join", "commit", "abort", "store", "crash"]), st.integers(0, 3)
+        ),
+        max_size=60,
+    )
+)
+def test_what_a_topic_has_ended_durably_is_never_open_again(steps: list[tuple[str, int]]) -> None:
+    """Though it was not open there when it ended, and joins later."""
+    buffer, records, stored = TransactionBuffer(), list[Record](), 0
+    for kind, number in steps:
+        id_ = TransactionId(0, number)
+        match kind:
+            case "join":
+                if id_ not in buffer.ended:
+                    joined = buffer.join(id_, Position(1, number), 0)
+                    records += [] if joined is None else [joined]
+            case "store":
+                stored = len(records)
+            case "crash":
+                del records[stored:]
+                buffer = replay(records)
+            case _:
+                if buffer.is_open(id_) or id_ not in buffer.ended:
+                    buffer.end(id_, is_commit=kind == "commit")
+                    records.append(Ended(id_, kind == "commit"))
+        assert replay(records).open.keys() == buffer.open.keys()
+        durable = [each.id for each in records[:stored] if isinstance(each, Ended)]
+        assert not buffer.open.keys() & durable
+        assert len(durable) == len(set(durable)), "it ends once"
 
 
 # ---------------------------------------------------------------------- pending acknowledgements

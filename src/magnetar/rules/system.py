@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from magnetar.errors import NotAllowed
 from magnetar.model.name import NamespaceName, TopicDomain, TopicName
 
 CHANGE_EVENTS: Final = "__change_events"
@@ -45,6 +46,16 @@ def is_own(name: TopicName) -> bool:
 def takes_policies(name: TopicName) -> bool:
     """The broker's own topics take none, so that none has to be read before they are there."""
     return not is_own(name)
+
+
+def takes_transactions(name: TopicName) -> bool:
+    """Whether transactions may span a topic: it keeps what is written, and is not a broker's."""
+    return name.domain in (TopicDomain.PERSISTENT, TopicDomain.SEGMENT) and not is_own(name)
+
+
+def check_takes_transactions(name: TopicName) -> None:
+    if not takes_transactions(name):
+        raise NotAllowed(f"No transaction can span {name}")
 
 
 def change_events_of(namespace: NamespaceName) -> TopicName:

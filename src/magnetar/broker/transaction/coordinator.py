@@ -7,16 +7,17 @@ durable; a crash in between is resumed by the next owner of the journal.
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import Awaitable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+from magnetar.broker.transaction.deadline import DeadlineTimer
 from magnetar.broker.transaction.journal import Journal
 from magnetar.errors import (
     BrokerError,
     CoordinatorNotFound,
     InvalidTransactionStatus,
+    TransactionEnded,
     fault_of,
 )
 from magnetar.model.answer.transaction import CoordinatorStats
@@ -36,7 +37,7 @@ from magnetar.model.transaction import (
 )
 from magnetar.rules.transaction.coordinator import CLIENT, LATENCIES_MS, CoordinatorState
 from magnetar.runtime.backoff import Backoff
-from magnetar.runtime.clock import Clock, Timer
+from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
 from magnetar.runtime.log import Logger
 from magnetar.runtime.task import TaskScope
@@ -144,9 +145,7 @@ class LiveCoordinator:
         self._config = config
         self._limits = limits
         self._tasks = TaskScope(f"coordinator {state.number}")
-        self._deadlines: list[tuple[int, int]] = []
-        self._timer: Timer | None = None
-        self._timer_at_ms = 0
+        self._deadlines = DeadlineTimer(state, clock, self._abort_overdue)
         self._reserving: asyncio.Future[None] | None = None
         """Numbers that are reserved, and not durably yet."""
         self.endings: Final[dict[int, asyncio.Future[None]]] = {}
@@ -190,7 +189,7 @@ class LiveCoordinator:
         journal.failed.append(coordinator.stop)
         for each in state.transactions.values():
             if each.status is Status.OPEN:
-                coordinator._watch(each)
+                coordinator._deadlines.add(each)
             else:
                 stored = asyncio.get_running_loop().create_future()
                 stored.set_result(None)
@@ -217,7 +216,7 @@ class LiveCoordinator:
         else:
             self._write_later(*records)
         self.counters.created += 1
-        self._watch(self.state.find(id_))
+        self._deadlines.add(self.state.find(id_))
         reserving = self._reserving
         if reserving is not None:
             await self._until_stored(asyncio.shield(reserving))
@@ -252,23 +251,31 @@ class LiveCoordinator:
     async def _join_one(
         self, topic: str, transaction: Transaction, subscriptions: Sequence[str] | None
     ) -> None:
-        """A topic may have no owner for a while; not every client would try again."""
+        """A topic may have no owner for a while; not every client would try again. The transaction
+        may end meanwhile, and what joined after its outcome was there waits for another one.
+        """
+        id_ = transaction.id
         backoff = Backoff(0.05, 2.0, self._clock.chance)
         until = self._clock.monotonic() + _JOIN_WITHIN_S
         while True:
             try:
-                return await self._participants.join(
-                    topic,
-                    transaction.id,
-                    transaction.deadline_ms,
-                    subscriptions,
-                    transaction.owner,
+                await self._participants.join(
+                    topic, id_, transaction.deadline_ms, subscriptions, transaction.owner
                 )
+                outcome = self.state.find_outcome(id_)
+                if outcome is not None and not self.is_closed:
+                    ending = self._end_surely(topic, id_, is_commit=outcome)
+                    self._tasks.start(ending, name=f"end {id_}")
+                return self.state.check_open(id_)
+            except TransactionEnded:
+                self.state.check_open(id_)
+                raise
             except BrokerError as refusal:
                 is_late = self._clock.monotonic() > until
                 if is_late or self.is_closed or not fault_of(refusal).retry:
                     raise
                 await self._clock.sleep(backoff.next_s())
+                self.state.check_open(id_)
 
     async def end(self, id_: TransactionId, *, is_commit: bool, cause: str = CLIENT) -> None:
         """Returns when readers see the outcome, or at least when nothing can change it any more."""
@@ -300,8 +307,7 @@ class LiveCoordinator:
         spanned = () if known is None else map(parse_stored_topic, known.participants)
         if topic in (each.full for each in spanned):
             return None
-        ended = self.state.ended.get(id_.least)
-        return ended is not None and ended.is_commit
+        return bool(self.state.find_outcome(id_))
 
     def _write(self, *records: CoordinatorRecord) -> asyncio.Future[None]:
         """With what was left for later, in order."""
@@ -375,67 +381,57 @@ class LiveCoordinator:
                 applied.add(self._clock.monotonic() - started_s)
         if late:
             timer = self._clock.call_later(_ANSWER_WITHIN_S, _resolve, answered)
-            ended = await _all([self._deliver_to(each, transaction) for each in late])
+            delivering = [self._deliver_to(each, id_, is_commit=is_commit) for each in late]
+            ended = await _all(delivering)
             timer.cancel()
             durable.update(zip(late, ended, strict=True))
         _resolve(answered)
         for topic, waiting in durable.items():
-            # It was closed before that was durable, and is loaded by the next try.
-            while waiting is not None and not await _succeeds(waiting):
-                waiting = await self._deliver_to(topic, transaction)
+            if waiting is not None and not await _succeeds(waiting):
+                # It was closed before that was durable, and is loaded by the next try.
+                await self._end_surely(topic, id_, is_commit=is_commit)
         # A crash that takes this lets the next owner deliver it again, which changes nothing.
         self._write_later(self.state.plan_finish(id_, now_ms=self._clock.now_ms()))
         self.endings.pop(id_.least, None)
 
-    async def _deliver_to(self, topic: str, transaction: Transaction) -> Awaitable[None] | None:
-        backoff = Backoff(0.05, 5.0, self._clock.chance)
-        is_commit = transaction.status.is_commit
+    async def _end_surely(self, topic: str, id_: TransactionId, *, is_commit: bool) -> None:
+        """Returns when the outcome is durable at a topic, however often that fails."""
+        backoff = self._backoff()
+        while True:  # what failed without a wait would fail for ever
+            await self._clock.sleep(backoff.next_s())
+            waiting = await self._deliver_to(topic, id_, is_commit=is_commit)
+            if waiting is None or await _succeeds(waiting):
+                return
+
+    async def _deliver_to(
+        self, topic: str, id_: TransactionId, *, is_commit: bool
+    ) -> Awaitable[None] | None:
+        backoff = self._backoff()
         applied = self.counters.applied(is_commit=is_commit)
         started_s = self._clock.monotonic()
         while True:
             try:
-                durable = await self._participants.end(topic, transaction.id, is_commit=is_commit)
+                durable = await self._participants.end(topic, id_, is_commit=is_commit)
                 applied.add(self._clock.monotonic() - started_s)
                 return durable
             except BrokerError as failure:
                 applied.failed += 1
                 _log.warning(
                     "participant not reached",
-                    transaction=str(transaction.id),
+                    transaction=str(id_),
                     topic=topic,
                     reason=failure.sentence,
                 )
                 await self._clock.sleep(backoff.next_s())
 
+    def _backoff(self) -> Backoff:
+        return Backoff(0.05, 5.0, self._clock.chance)
+
     # ------------------------------------------------------------------ deadlines
 
-    def _watch(self, transaction: Transaction) -> None:
-        heapq.heappush(self._deadlines, (transaction.deadline_ms, transaction.id.least))
-        if self._timer is None or transaction.deadline_ms < self._timer_at_ms:
-            self._set_timer()
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        transactions = self.state.transactions
-        while self._deadlines:
-            deadline_ms, least = self._deadlines[0]
-            known = transactions.get(least)
-            if known is not None and known.status is Status.OPEN:
-                wait_s = max(0.0, (deadline_ms - self._clock.now_ms()) / 1000)
-                self._timer = self._clock.call_later(wait_s, self._on_timer)
-                self._timer_at_ms = deadline_ms
-                return
-            heapq.heappop(self._deadlines)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        if not self.is_closed:
-            self._abort_overdue()
-            self._set_timer()
-
     def _abort_overdue(self) -> None:
+        if self.is_closed:
+            return
         for id_ in self.state.overdue(self._clock.now_ms()):
             self._tasks.start(self._abort(id_), name=f"time out {id_}")
 
@@ -469,9 +465,7 @@ class LiveCoordinator:
             if not answered.done():
                 answered.set_exception(self._closed())
                 answered.exception()  # retrieved, though no caller may wait
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._deadlines.stop()
 
     async def close(self) -> None:
         self.stop()

@@ -12,13 +12,14 @@ from magnetar.broker.transaction.participant import Participant
 from magnetar.broker.transaction.remote import TransactionTopic
 from magnetar.errors import (
     NamespaceNotFound,
-    NotAllowed,
     SubscriptionNotFound,
     TopicFenced,
     TopicNotFound,
+    TransactionsDisabled,
 )
 from magnetar.model.name import TopicName, parse_stored_topic
 from magnetar.model.transaction import TransactionId
+from magnetar.rules.system import check_takes_transactions, takes_transactions
 
 
 class ParticipantDirectory:
@@ -52,7 +53,10 @@ class ParticipantDirectory:
         subscriptions: Sequence[str] | None,
         owner: str,
     ) -> None:
+        check_takes_transactions(name)
         participant = await self._load(name)
+        if participant is None:
+            raise TransactionsDisabled(f"Transactions are not enabled where {name} is served")
         if subscriptions is None:
             await participant.join_writes(id_, deadline_ms, owner)
         for subscription in subscriptions or ():
@@ -60,16 +64,14 @@ class ParticipantDirectory:
 
     def find_quiet(self, topic: str, id_: TransactionId) -> Participant | None:
         found = self._catalog.find(parse_stored_topic(topic))
-        if not isinstance(found, PersistentTopic) or found.closed or not found.buffer.is_quiet(id_):
-            return None
-        return found.transactions if isinstance(found.transactions, Participant) else None
+        part = found.transactions if isinstance(found, PersistentTopic) else None
+        return part if isinstance(part, Participant) and part.is_quiet(id_) else None
 
     async def end(
         self, topic: str, id_: TransactionId, *, is_commit: bool
     ) -> Awaitable[None] | None:
-        """A topic that is gone has nothing to end."""
         name = parse_stored_topic(topic)
-        if await self._is_remote(name):
+        if takes_transactions(name) and await self._is_remote(name):
             await self._topics.at(name).end(id_, is_commit)
             return None
         return await self.end_here(name, id_, is_commit=is_commit)
@@ -77,25 +79,27 @@ class ParticipantDirectory:
     async def end_here(
         self, name: TopicName, id_: TransactionId, *, is_commit: bool
     ) -> Awaitable[None] | None:
+        """A topic that is gone, or that no transaction can span, has nothing to end."""
+        if not takes_transactions(name):
+            return None
         try:
             participant = await self._load(name)
         except (TopicNotFound, NamespaceNotFound, SubscriptionNotFound):
             return None
-        return await participant.end(id_, is_commit=is_commit)
+        return None if participant is None else await participant.end(id_, is_commit=is_commit)
 
     async def _is_remote(self, name: TopicName) -> bool:
         if not self._ownership.is_shared or self._catalog.find(name) is not None:
             return False
         return not (await self._ownership.owner_of(name)).is_self
 
-    async def _load(self, name: TopicName) -> Participant:
+    async def _load(self, name: TopicName) -> Participant | None:
+        """None where transactions are not enabled and none has left anything."""
         topic = self._catalog.find(name) or await self._catalog.load_topic(name)
-        if not isinstance(topic, PersistentTopic):
-            raise NotAllowed(f"{name} keeps nothing, so that no transaction can span it")
+        assert isinstance(topic, PersistentTopic), "others take no transactions"
         if topic.closed:
             raise TopicFenced(f"Topic {name} is closing")
-        if not isinstance(topic.transactions, Participant):
-            raise NotAllowed(f"{name} is the broker's own, and no transaction can span it")
+        assert topic.transactions is None or isinstance(topic.transactions, Participant)
         return topic.transactions
 
 

@@ -20,6 +20,7 @@ from magnetar.broker.subscription import Subscription
 from magnetar.broker.transaction.acknowledgement import abort_acks, commit_acks, pend_acks
 from magnetar.broker.transaction.adoption import Adopted, is_adopted
 from magnetar.broker.transaction.journal import Journal, Journals
+from magnetar.broker.transaction.outcome import WRITTEN_PROPERTY, AppliedOutcomes
 from magnetar.broker.transaction.recovery import describe, find_lost, recover
 from magnetar.errors import (
     BrokerError,
@@ -55,10 +56,6 @@ _AT_REST: Final = "0"
 """It leads to nothing: no transaction is open, and nothing that was aborted is left in the log."""
 _ADOPTED_ONLY: Final = "2"
 """All that it leads to was aborted by Apache's brokers, which know that themselves."""
-_WRITTEN_PROPERTY: Final = "pulsar.magnetar.transactions"
-"""Of a log with transactions of Apache's brokers: the last ledger that one of ours has written to.
-Theirs wait at it for a marker that we do not write.
-"""
 
 
 def needs_journal(properties: Mapping[str, str]) -> bool:
@@ -68,7 +65,7 @@ def needs_journal(properties: Mapping[str, str]) -> bool:
 
 def is_clear_to_apache(info: LogInfo) -> bool:
     """Whether Apache's brokers, which do not know the journal, read a topic rightly."""
-    written = int(info.properties.get(_WRITTEN_PROPERTY, -1))
+    written = int(info.properties.get(WRITTEN_PROPERTY, -1))
     state = info.properties.get(_JOURNAL_PROPERTY, _AT_REST)
     is_gone = all(part.ledger_id > written for part in info.ledgers)
     return is_gone and state in (_AT_REST, _ADOPTED_ONLY)
@@ -107,10 +104,7 @@ class Participant:
         """May not write yet: their records are not durable."""
         self._ending: dict[TransactionId, asyncio.Future[None]] = {}
         """Take nothing more; done when what is on its way is stored."""
-        self._committing: dict[TransactionId, tuple[Record, ...]] = {}
-        """Acknowledgements that are committed and not durable yet."""
-        self._storing: dict[TransactionId, asyncio.Future[None]] = {}
-        """Outcomes that are applied and not durable yet."""
+        self._outcomes = AppliedOutcomes(topic)
         self.loaded_ms: tuple[int, int] = (0, 0)
         """When the journal began to be read, and when it was."""
 
@@ -181,8 +175,7 @@ class Participant:
     def _records(self) -> Iterator[Record]:
         """Records that lead to the present state."""
         yield from describe(self._topic)
-        for records in self._committing.values():
-            yield from records
+        yield from self._outcomes.records()
 
     def _snapshot_if_due(self, journal: Journal) -> None:
         if journal.is_snapshot_due and not self._topic.closed:
@@ -314,8 +307,14 @@ class Participant:
                 found.setdefault(id_, held.deadline_ms)
         return found
 
+    def is_quiet(self, id_: TransactionId) -> bool:
+        """Whether a transaction can be ended without waiting."""
+        is_kept = self.journal is not None and self.journal.failure is None
+        return is_kept and self._buffer.is_quiet(id_)
+
     async def end(self, id_: TransactionId, *, is_commit: bool) -> Awaitable[None] | None:
         """As `end_quiet`; take nothing more, and wait first for what is on its way to the log."""
+        await self._need_journal()
         if self._buffer.is_open(id_) and not self._buffer.is_quiet(id_):
             if id_ in self._ending:  # the coordinator asks again: the first one will deliver it
                 raise TopicFenced(f"Transaction {id_} is being ended on {self._topic.name}")
@@ -332,11 +331,19 @@ class Participant:
 
     def end_quiet(self, id_: TransactionId, *, is_commit: bool) -> Awaitable[None] | None:
         """Apply the outcome; readers see it when this returns. What is returned is done when that
-        is durable; None: it is durable, or there is nothing to end.
+        is durable; None: it is. Raise TopicFenced where memory may know more than is stored.
+
+        That a transaction is not open here is written down as well. A former owner of the topic
+        does not know what has announced itself since, and cannot write; and what announces itself
+        later is refused.
         """
+        if self.journal is None or self.journal.failure is not None:
+            raise TopicFenced(f"Topic {self._topic.name} is loaded again")
         if not self._buffer.is_open(id_):
-            return self._storing.get(id_)
-        assert self.journal is not None, "it has joined"
+            if id_ in self._outcomes or id_ in self._buffer.ended:
+                return self._outcomes.find(id_)
+            self._buffer.end(id_, is_commit=is_commit)
+            return self._outcomes.add(id_, self.journal.append(Ended(id_, is_commit)))
         if id_ in self._buffer.open:
             self._caller_bytes.count_out((self._buffer.open[id_],))
         ranges = self._buffer.end(id_, is_commit=is_commit)
@@ -351,22 +358,20 @@ class Participant:
                 subscription.dispatcher.wake()
             subscription.on_end_reached()
         records: list[Record] = [Ended(id_, is_commit)]
-        if ranges and not is_commit:
-            records.append(Hidden(id_, ranges))
+        if ranges and not is_commit:  # first: without it, readers would see what has ended
+            records.insert(0, Hidden(id_, ranges))
         stored: asyncio.Future[None]
         seen = ranges if is_adopted(self._topic.log.record.properties) else ()
         if is_commit and (moved or seen):
-            storing = self._store_commit(id_, moved, records, seen)
+            storing = self._outcomes.store_commit(self.journal, id_, moved, records, seen)
             stored = self._topic.host.tasks.start(storing, name="store commit")
         else:
             stored = self.journal.append(*records)
-            self._snapshot_if_due(self.journal)
-        self._storing[id_] = stored
-        stored.add_done_callback(lambda _: self._storing.pop(id_, None))
+        self._snapshot_if_due(self.journal)
         if committed:
             clock = self._topic.host.clock
             stored.add_done_callback(partial(_count_durable, committed, clock, clock.monotonic()))
-        return stored
+        return self._outcomes.add(id_, stored)
 
     def _end_acks(self, id_: TransactionId, *, is_commit: bool) -> list[Cursor]:
         """Return the cursors that have moved."""
@@ -381,35 +386,12 @@ class Participant:
             if held is None or subscription is None:
                 continue
             if is_commit:
-                self._committing[id_] = (*self._committing.get(id_, ()), *records)
+                self._outcomes.add_acks(id_, records)
                 commit_acks(self._topic, subscription, held)
                 moved.append(subscription.cursor)
             else:
                 abort_acks(self._topic, subscription, held)
         return moved
-
-    async def _store_commit(
-        self,
-        id_: TransactionId,
-        cursors: Sequence[Cursor],
-        records: Sequence[Record],
-        seen: Sequence[Range],
-    ) -> None:
-        """The acknowledgements must be durable before the journal forgets them, and what Apache's
-        brokers would see of a transaction must be known to have been written.
-        """
-        assert self.journal is not None, "it has joined"
-        for cursor in cursors:
-            await cursor.flush()
-        if seen:
-            last = str(seen[-1].ledger_id)
-            await self._topic.log.record.change_properties(
-                lambda own: {**own, _WRITTEN_PROPERTY: last}
-            )
-        stored = self.journal.append(*records)
-        self._committing.pop(id_, None)
-        self._snapshot_if_due(self.journal)
-        await stored
 
     async def drop_subscription(self, name: str) -> None:
         pending = self._buffer.pending.pop(name, None)
@@ -428,7 +410,7 @@ class Participant:
         if self.journal is None:
             return
         state = _state_of_rest(list(self._records()))
-        if self.journal.failure is None and not self._storing and state is not None:
+        if self.journal.failure is None and self._outcomes.is_empty and state is not None:
             try:  # by the record's version: a broker that has lost the topic changes nothing
                 await self._note(state)
             except BrokerError as failure:  # the next load reads the journal, that is all

@@ -36,7 +36,7 @@ from magnetar.model.limit import Limits
 from magnetar.model.log_path import coordinator_journal
 from magnetar.model.name import TopicName
 from magnetar.model.transaction import ASSIGN_TOPIC
-from magnetar.rules.system import SYSTEM_TENANT, is_system_topic
+from magnetar.rules.system import takes_transactions
 from magnetar.rules.transaction.buffer import CallerBytes
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration
@@ -117,8 +117,7 @@ class TransactionService:
         """A topic's part in transactions; the broker's own topics have none. What earlier ones left
         is known also where there are no coordinators: nothing that was aborted is delivered.
         """
-        name = topic.name
-        if name.namespace.tenant == SYSTEM_TENANT or is_system_topic(name):
+        if not takes_transactions(topic.name):
             return None
         adopted = None
         if self._foreign is not None:
@@ -132,7 +131,7 @@ class TransactionService:
         if participant.open_ids and not self.is_enabled:
             _log.warning(
                 "readers wait at open transactions: transactionCoordinatorEnabled is off",
-                topic=name.full,
+                topic=topic.name.full,
                 transactions=len(participant.open_ids),
             )
         return participant

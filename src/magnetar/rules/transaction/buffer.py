@@ -18,8 +18,8 @@ from magnetar.model.transaction import Hidden, Range, TransactionId, Writing
 from magnetar.rules.transaction.pending_ack import EndCounts, PendingAcks
 
 ENDED_MAX: Final = 1000
-"""Ended transactions that are remembered to tell them from unknown ones. Neither may write or
-acknowledge; what was aborted is kept apart, for as long as its ledgers are.
+"""Ended transactions that are remembered: none of them may write or acknowledge any more, nor
+announce itself again. What was aborted is kept apart, for as long as its ledgers are.
 """
 _FIRSTS_LEFT: Final = 64
 """Beginnings of ended transactions that are kept among those of the open ones, besides as many."""
@@ -96,7 +96,7 @@ class TransactionBuffer:
         self.open: Final[dict[TransactionId, Writes]] = {}
         self.aborted: Final[dict[TransactionId, tuple[Range, ...]]] = {}
         self.ended: Final[dict[TransactionId, bool]] = {}
-        """Whether each of the latest ones that ended was committed."""
+        """Whether each of the latest ones that ended here was committed."""
         self.pending: Final[dict[str, PendingAcks]] = {}
         """What transactions acknowledge, by subscription."""
         self.pin: Position | None = None
@@ -174,13 +174,15 @@ class TransactionBuffer:
         self.pin = None
 
     def end(self, id_: TransactionId, *, is_commit: bool) -> tuple[Range, ...]:
-        """Return what it had written; nothing when it is not open here."""
-        writes = self.open.pop(id_, None)
-        if writes is None:
-            return ()
+        """Return what it had written; nothing when it is not open here. It is remembered also then:
+        an announcement that was on its way comes too late.
+        """
         self.ended[id_] = is_commit
         if len(self.ended) > ENDED_MAX:
             del self.ended[next(iter(self.ended))]
+        writes = self.open.pop(id_, None)
+        if writes is None:
+            return ()
         ranges = tuple(writes.ranges)
         self.counts.add(is_commit)
         if ranges and not is_commit:

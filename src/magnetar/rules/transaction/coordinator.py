@@ -17,6 +17,7 @@ from magnetar.errors import (
     TooManyRequests,
     TransactionNotFound,
 )
+from magnetar.model.name import parse_stored_topic
 from magnetar.model.transaction import (
     Begun,
     CoordinatorRecord,
@@ -28,12 +29,15 @@ from magnetar.model.transaction import (
     Transaction,
     TransactionId,
 )
+from magnetar.rules.system import check_takes_transactions
 
 RESERVED_AT_ONCE: Final = 1000
 """Numbers that one record reserves. A restart skips those that were not given out."""
 ENDED_MAX: Final = 100_000
 """Outcomes that are kept for clients that ask again, however many transactions there are. Topics
 need none of them: a transaction is not over before each that it spans has made its outcome durable.
+So a topic that has one open which is not known any more was never announced to its clients, and
+that it was aborted there changes nothing.
 """
 
 CLIENT: Final = "client"
@@ -149,10 +153,7 @@ class CoordinatorState:
     ) -> Joined | None:
         """None when all of them have joined already."""
         known = self.find(id_)
-        if known.status is not Status.OPEN:
-            raise InvalidTransactionStatus(
-                f"Transaction {id_} is {known.status}: nothing more can join it"
-            )
+        self.check_open(id_)
         joined = Joined(
             id_.least,
             tuple(each for each in topics if each not in known.topics),
@@ -160,6 +161,8 @@ class CoordinatorState:
         )
         if not (joined.topics or joined.subscriptions):
             return None
+        for each in (*joined.topics, *(topic for topic, _ in joined.subscriptions)):
+            check_takes_transactions(parse_stored_topic(each))
         count = len(known.topics) + len(known.subscriptions)
         count += len(joined.topics) + len(joined.subscriptions)
         if count > participants_max:
@@ -204,6 +207,22 @@ class CoordinatorState:
         if found is None:
             raise TransactionNotFound(f"Transaction {id_} is not known to its coordinator")
         return found
+
+    def find_outcome(self, id_: TransactionId) -> bool | None:
+        """Whether a transaction was committed; None: it is open. One that is not known, because it
+        ended long ago or a crash took it before anything joined it, has nothing left to commit.
+        """
+        known = self.transactions.get(id_.least)
+        if known is not None:
+            return None if known.status is Status.OPEN else known.status.is_commit
+        ended = self.ended.get(id_.least)
+        return ended is not None and ended.is_commit
+
+    def check_open(self, id_: TransactionId) -> None:
+        outcome = self.find_outcome(id_)
+        if outcome is not None:
+            word = "committed" if outcome else "aborted"
+            raise InvalidTransactionStatus(f"Transaction {id_} was {word}: nothing can join it")
 
     def check_owner(self, id_: TransactionId, caller: str, *, is_super_user: bool) -> None:
         """One that another role began is as good as unknown. What has ended has no owner."""
