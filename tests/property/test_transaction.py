@@ -4,6 +4,7 @@ acknowledged by one transaction is nobody else's.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
@@ -12,10 +13,14 @@ from hypothesis import strategies as st
 from magnetar.errors import BrokerError, TransactionConflict
 from magnetar.model.bitset import split_words
 from magnetar.model.position import Position
+from magnetar.model.transaction import Acked as AckedRecord
 from magnetar.model.transaction import (
     Acknowledged,
     Ended,
     Finished,
+    Hidden,
+    Joined,
+    Range,
     Record,
     Status,
     TransactionId,
@@ -24,7 +29,7 @@ from magnetar.model.transaction import (
 from magnetar.rules.transaction.buffer import TransactionBuffer
 from magnetar.rules.transaction.coordinator import CoordinatorState
 from magnetar.rules.transaction.pending_ack import PendingAcks
-from magnetar.wire.transaction import decode_records, encode_records
+from magnetar.wire.transaction import decode_records, encode_entries, encode_records
 
 BATCH = 4
 
@@ -261,6 +266,87 @@ def test_what_a_topic_has_ended_durably_is_never_open_again(steps: list[tuple[st
         durable = [each.id for each in records[:stored] if isinstance(each, Ended)]
         assert not buffer.open.keys() & durable
         assert len(durable) == len(set(durable)), "it ends once"
+
+
+RANGES = st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0, 6))
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(RANGES, min_size=1, max_size=9), min_size=1, max_size=4))
+def test_what_is_hidden_by_several_records_is_hidden_by_all_of_them(
+    some: list[list[tuple[int, int, int]]],
+) -> None:
+    buffer, hidden = TransactionBuffer(), set[Position]()
+    for each in some:
+        ranges = tuple(Range(ledger, first, first + more) for ledger, first, more in each)
+        united = TransactionBuffer()
+        for single in ranges:  # as no transaction has two entries at one place
+            united.hide(Hidden(TransactionId(0, 0), (single,)))
+        buffer.hide(Hidden(TransactionId(0, 0), united.aborted[TransactionId(0, 0)]))
+        for at in ranges:
+            hidden |= {Position(at.ledger_id, n) for n in range(at.first, at.last + 1)}
+    everywhere = {Position(ledger, entry) for ledger in (0, 1) for entry in range(40)}
+    assert {at for at in everywhere if buffer.is_aborted(at)} == hidden
+
+
+TOPICS = st.lists(st.text("ab", max_size=9), max_size=9, unique=True)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(
+                lambda n, least: AckedRecord(
+                    TransactionId(0, least), "s", False, tuple(Acknowledged(1, e) for e in range(n))
+                ),
+                st.integers(1, 40),
+                st.integers(0, 3),
+            ),
+            st.builds(
+                lambda n, least: Hidden(
+                    TransactionId(0, least), tuple(Range(1, 2 * e, 2 * e) for e in range(n))
+                ),
+                st.integers(1, 40),
+                st.integers(0, 3),
+            ),
+            st.builds(
+                lambda topics, named: Joined(
+                    1, tuple(topics), tuple((each, "s") for each in named)
+                ),
+                TOPICS,
+                TOPICS,
+            ),
+            st.builds(Ended, st.just(TransactionId(0, 1)), st.booleans()),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    st.integers(1, 300),
+)
+def test_records_that_are_cut_into_entries_say_the_same_in_the_same_order(
+    records: list[Record], bytes_max: int
+) -> None:
+    def spell(some: Iterable[Record]) -> list[tuple[object, ...]]:
+        """What each lists, one by one."""
+        told: list[tuple[object, ...]] = []
+        for record in some:
+            match record:
+                case AckedRecord(id_, name, _, entries):
+                    told += [(id_, name, each) for each in entries]
+                case Hidden(id_, ranges):
+                    told += [(id_, each) for each in ranges]
+                case Joined(_, topics, subscriptions):
+                    told += [*((each,) for each in topics), *subscriptions]
+                case _:
+                    told.append((record,))
+        return told
+
+    entries = encode_entries(records, bytes_max)
+    decoded = [decode_records(each) for each in entries]
+    assert spell(each for some in decoded for each in some) == spell(records)
+    for entry, some in zip(entries, decoded, strict=True):
+        assert len(entry) <= bytes_max or (len(some) == 1 and len(spell(some)) <= 1)
 
 
 # ---------------------------------------------------------------------- pending acknowledgements

@@ -29,7 +29,7 @@ from magnetar.model.position import EARLIEST, Position, Term
 from magnetar.model.transaction import Record, SnapshotBegun, SnapshotEnded
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.log import Logger
-from magnetar.wire.transaction import decode_records, encode_records
+from magnetar.wire.transaction import decode_records, encode_entries
 
 _log = Logger(__name__)
 
@@ -39,6 +39,8 @@ _SNAPSHOT_BYTES: Final = 4 << 20
 _SNAPSHOT_GROWTH: Final = 4
 """A snapshot is taken when so many times its size was written since the last one."""
 _RECORDS_AN_ENTRY: Final = 500
+_ENTRY_BYTES: Final = 1 << 20
+"""Well below what any ledger store takes."""
 _READ_ENTRIES: Final = 1000
 _READ_BYTES: Final = 4 << 20
 
@@ -99,18 +101,23 @@ class Journal:
         )
 
     async def read(self) -> list[Record]:
-        """The records of the last whole snapshot, and those behind it."""
+        """The records of the last whole snapshot, and those behind it. One that a crash has cut off
+        counts for nothing: a snapshot stands in one ledger, and what follows in others.
+        """
         records: list[Record] = []
         snapshot: list[Record] | None = None
+        snapshot_ledger = -1
         position = EARLIEST
         reader = self.log.reader
         while (run := await reader.read(position, _READ_ENTRIES, _READ_BYTES)) is not None:
+            if run.ledger_id != snapshot_ledger:
+                snapshot = None
             for entry in run.data:
                 self._written_bytes += len(entry)
                 for record in decode_records(entry):
                     match record:
                         case SnapshotBegun():
-                            snapshot = []
+                            snapshot, snapshot_ledger = [], run.ledger_id
                         case SnapshotEnded():
                             assert snapshot is not None, "one was begun"
                             records, snapshot = snapshot, None
@@ -120,7 +127,9 @@ class Journal:
         return records
 
     def append(self, *records: Record) -> asyncio.Future[None]:
-        """Records that are stored together; done when they are durable. It need not be awaited."""
+        """Records that are stored together; done when they are durable. It need not be awaited. Of
+        very large ones the first may be stored alone.
+        """
         answer: asyncio.Future[None] = self._loop.create_future()
         if self.failure is not None:
             _answer(answer, self.failure)
@@ -141,9 +150,10 @@ class Journal:
             return
         records, self._gathered = self._gathered, []
         answers, self._answers = self._answers, []
-        entry = encode_records(records)
-        self._batches.observe(len(records), len(entry), self._clock.monotonic() - self._gathered_s)
-        self._store([entry], answers)
+        entries = encode_entries(records, _ENTRY_BYTES)
+        size = sum(map(len, entries))
+        self._batches.observe(len(records), size, self._clock.monotonic() - self._gathered_s)
+        self._store(entries, answers)
         self.log.flights.send()
 
     def _store(self, entries: list[bytes], answers: list[asyncio.Future[None]]) -> None:
@@ -189,7 +199,9 @@ class Journal:
         try:
             await self.log.roll()
             self._leave()
-            entries = [encode_records(some) for some in _cut(records())]
+            entries = [
+                entry for some in _cut(records()) for entry in encode_entries(some, _ENTRY_BYTES)
+            ]
             size = sum(map(len, entries))
             start = self.log.sequence.end_position
             stored: asyncio.Future[None] = self._loop.create_future()

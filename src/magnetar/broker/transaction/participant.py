@@ -161,13 +161,9 @@ class Participant:
         if found.hidden:
             journal = await self._need_journal()
             for record in found.hidden:
-                ranges = (*self._buffer.aborted.get(record.id, ()), *record.ranges)
-                self._buffer.hide(Hidden(record.id, ranges))
+                self._buffer.hide(record)
             for start in range(0, len(found.hidden), _RECORDS_AN_ENTRY):
-                some = found.hidden[start : start + _RECORDS_AN_ENTRY]
-                await journal.append(
-                    *(Hidden(each.id, self._buffer.aborted[each.id]) for each in some)
-                )
+                await journal.append(*found.hidden[start : start + _RECORDS_AN_ENTRY])
             for subscription in self._topic.subscriptions.values():
                 self.skip_aborted(subscription.cursor)
         await self._topic.log.record.change_properties(found.note)

@@ -195,7 +195,11 @@ class TransactionBuffer:
         return ranges
 
     def hide(self, record: Hidden) -> None:
-        self.aborted[record.id] = record.ranges
+        """Besides what is hidden of the transaction: there may be too much for one record."""
+        known = self.aborted.get(record.id)
+        self.aborted[record.id] = (
+            record.ranges if known is None else _unite((*known, *record.ranges))
+        )
         self._index = None
 
     def forget(self, kept: Container[int]) -> None:
@@ -235,3 +239,15 @@ class TransactionBuffer:
             yield Writing(id_, writes.after, writes.deadline_ms, writes.owner)
         for id_, ranges in self.aborted.items():
             yield Hidden(id_, ranges)
+
+
+def _unite(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The same entries in order, each in one range."""
+    united: list[Range] = []
+    for each in sorted(ranges):
+        last = united[-1] if united else None
+        if last is not None and last.ledger_id == each.ledger_id and each.first <= last.last + 1:
+            united[-1] = Range(last.ledger_id, last.first, max(last.last, each.last))
+        else:
+            united.append(each)
+    return tuple(united)
