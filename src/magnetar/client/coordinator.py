@@ -52,9 +52,8 @@ class Coordinators(ABC):
             numbers = sorted(await self._numbers())
             number = numbers[next(self._turn) % len(numbers)]
             body = CommandNewTxn(tc_id=number, txn_ttl_millis=timeout_ms, scalable=self.is_scalable)
-            answer = await self._ask(number, body, Type.NEW_TXN_RESPONSE)
-            id_ = TransactionId(answer.txnid_most_bits, answer.txnid_least_bits)
-            return id_, self._reached[number].server_version
+            answer, version = await self._ask(number, body, Type.NEW_TXN_RESPONSE)
+            return TransactionId(answer.txnid_most_bits, answer.txnid_least_bits), version
 
         return await self._insist(attempt)
 
@@ -73,7 +72,8 @@ class Coordinators(ABC):
         body.scalable = self.is_scalable
 
         async def attempt() -> Any:
-            return await self._ask(id_.most, body, expect)
+            answer, _ = await self._ask(id_.most, body, expect)
+            return answer
 
         return await self._insist(attempt)
 
@@ -85,7 +85,8 @@ class Coordinators(ABC):
     async def _connect(self, number: int) -> Connection:
         """To the broker that runs a coordinator."""
 
-    async def _ask(self, number: int, body: Any, expect: int) -> Any:
+    async def _ask(self, number: int, body: Any, expect: int) -> tuple[Any, str]:
+        """The answer, and the version of the broker that gave it."""
         timeout = self._session.operation_timeout
         try:
             connection = await self._reach(number)
@@ -96,7 +97,7 @@ class Coordinators(ABC):
             if is_passing(error):
                 self._reached.pop(number, None)
             raise
-        return answer
+        return answer, connection.server_version
 
     async def _reach(self, number: int) -> Connection:
         known = self._reached.get(number)

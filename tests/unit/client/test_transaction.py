@@ -127,6 +127,41 @@ def test_a_topic_is_announced_once_and_before_the_first_message() -> None:
     asyncio.run(body())
 
 
+def test_one_begin_that_is_refused_takes_nothing_from_another_at_the_same_coordinator() -> None:
+    async def body() -> None:
+        async with coordinator() as (broker, client):
+            asked: list[Any] = []
+
+            def answer_begin(line: Line, request: Any, code: WireCode | None = None) -> None:
+                body = CommandNewTxnResponse(
+                    request_id=request.request_id,
+                    txnid_most_bits=request.tc_id,
+                    txnid_least_bits=len(asked),
+                )
+                if code is not None:
+                    body.error, body.message = code, "as the test says"
+                line.say(body)
+
+            def on_new(line: Line, request: Any, _: bytes) -> None:
+                """The first one is refused right before the third, of the same coordinator, is
+                answered.
+                """
+                asked.append(request)
+                if len(asked) == 3:
+                    answer_begin(line, asked[0], WireCode.SERVICE_NOT_READY)
+                if len(asked) > 1:
+                    answer_begin(line, request)
+
+            broker.on[Type.NEW_TXN] = on_new
+            transactions = [client.transaction(scalable=False) for _ in range(3)]
+            begun = await asyncio.gather(*(each.__aenter__() for each in transactions))
+            assert len({each.id for each in begun}) == 3
+            for each in begun:
+                await each.abort()
+
+    asyncio.run(body())
+
+
 def test_no_batch_is_of_two_transactions() -> None:
     async def body() -> None:
         async with coordinator() as (broker, client):
