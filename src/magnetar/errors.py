@@ -264,6 +264,10 @@ class TransactionNotFound(BrokerError):
 class InvalidTransactionStatus(BrokerError): ...
 
 
+class UnknownOutcome(BrokerError):
+    """A transaction is to be ended neither by a commit nor by an abort."""
+
+
 class TransactionEnded(BrokerError):
     """A message of a transaction that has ended on the topic."""
 
@@ -427,6 +431,7 @@ FAULTS: Final[Mapping[type[BrokerError], Fault]] = {
     CoordinatorNotFound: _fault(WireCode.TRANSACTION_COORDINATOR_NOT_FOUND, 404, retry=True),
     TransactionNotFound: _fault(WireCode.TRANSACTION_NOT_FOUND, 404),
     InvalidTransactionStatus: _fault(WireCode.INVALID_TRANSACTION_STATUS, 409),
+    UnknownOutcome: _fault(WireCode.UNKNOWN, 400),
     TransactionEnded: _fault(WireCode.NOT_ALLOWED, 409),
     TransactionConflict: _fault(WireCode.TRANSACTION_CONFLICT, 409),
     RecordNotFound: _fault(WireCode.METADATA, 404),

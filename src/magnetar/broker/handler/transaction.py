@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from magnetar.broker.connection import Connection
 from magnetar.broker.handler.permission import CommandPermissions
 from magnetar.broker.transaction.remote import Coordination
 from magnetar.broker.transaction.service import TransactionService
 from magnetar.broker.transaction.watch import AssignmentWatches
-from magnetar.errors import NotAllowed, ServiceNotReady, TransactionNotFound
+from magnetar.errors import NotAllowed, ServiceNotReady, TransactionNotFound, UnknownOutcome
 from magnetar.model.caller import Caller
 from magnetar.model.limit import Limits
 from magnetar.model.name import parse_stored_topic, parse_topic
@@ -18,11 +19,16 @@ from magnetar.model.transaction import TransactionId
 from magnetar.runtime.configuration import Configuration
 from magnetar.wire.command import (
     BaseCommand,
+    CommandEndTxn,
+    CommandEndTxnOnPartition,
+    CommandEndTxnOnSubscription,
     CommandTcClientConnectResponse,
     TxnAction,
     make_command,
 )
 from magnetar.wire.transaction_answer import encode_transaction_answer
+
+_End: TypeAlias = CommandEndTxn | CommandEndTxnOnPartition | CommandEndTxnOnSubscription
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class TransactionCommands:
         request = command.endTxn
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
         coordinator, caller = self._reach(connection, id_.most), await self._caller(connection)
-        await coordinator.end(id_, *caller, is_commit=request.txn_action == TxnAction.COMMIT)
+        await coordinator.end(id_, *caller, is_commit=_is_commit(request))
         _answer(connection, BaseCommand.END_TXN_RESPONSE, request.request_id, id_)
 
     def _reach(self, connection: Connection, number: int) -> Coordination:
@@ -119,26 +125,35 @@ class TransactionCommands:
     async def on_end_partition(self, connection: Connection, command: BaseCommand) -> None:
         request = command.endTxnOnPartition
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
-        await self._end_here(connection, id_, request.topic, request.txn_action)
+        await self._end_here(connection, id_, request.topic, request)
         _answer(connection, BaseCommand.END_TXN_ON_PARTITION_RESPONSE, request.request_id, id_)
 
     async def on_end_subscription(self, connection: Connection, command: BaseCommand) -> None:
         request = command.endTxnOnSubscription
         id_ = TransactionId(request.txnid_most_bits, request.txnid_least_bits)
-        await self._end_here(connection, id_, request.subscription.topic, request.txn_action)
+        await self._end_here(connection, id_, request.subscription.topic, request)
         _answer(connection, BaseCommand.END_TXN_ON_SUBSCRIPTION_RESPONSE, request.request_id, id_)
 
     async def _end_here(
-        self, connection: Connection, id_: TransactionId, topic: str, action: int
+        self, connection: Connection, id_: TransactionId, topic: str, request: _End
     ) -> None:
         self.transactions.check_enabled()
         if not await self._is_super_user(connection):
             raise TransactionNotFound(f"Transaction {id_} is not ended by this caller")
         durable = await self.transactions.participants.end_here(
-            parse_topic(topic), id_, is_commit=action == TxnAction.COMMIT
+            parse_topic(topic), id_, is_commit=_is_commit(request)
         )
         if durable is not None:
             await durable
+
+
+def _is_commit(request: _End) -> bool:
+    """The field is not there when an action was sent that this broker does not know. To take that
+    for the first action, as Protobuf does, would commit.
+    """
+    if not request.HasField("txn_action"):
+        raise UnknownOutcome("A transaction is ended by a commit or by an abort")
+    return request.txn_action == TxnAction.COMMIT
 
 
 def _answer(connection: Connection, kind: int, request_id: int, id_: TransactionId) -> None:

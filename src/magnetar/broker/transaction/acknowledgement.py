@@ -93,16 +93,21 @@ def commit_acks(topic: PersistentTopic, subscription: Subscription, held: Held) 
 
 
 def abort_acks(topic: PersistentTopic, subscription: Subscription, held: Held) -> None:
-    """Deliver again what is not acknowledged otherwise by now."""
+    """Deliver again what is not acknowledged otherwise by now, of what was delivered: a cumulative
+    acknowledgement may name any end.
+    """
+    if subscription.dispatcher is None:
+        return
     cursor, sequence = subscription.cursor, topic.log.sequence
+    machine = subscription.dispatcher.machine
     positions = {each for each in held.entries if not cursor.is_acknowledged(*each)}
     if held.cumulative is not None:
         last = Position(held.cumulative.ledger_id, held.cumulative.entry_id)
+        end = min(sequence.end_position, machine.read_position)
         position = cursor.first_unacked()
-        while position <= last and position < sequence.end_position:
+        while position <= last and position < end:
             if not cursor.is_acknowledged(*position):
                 positions.add(position)
             position = sequence.next_position(position)
-    if subscription.dispatcher is not None:
-        subscription.dispatcher.machine.redeliver(None, sorted(positions))
-        subscription.dispatcher.wake()
+    machine.redeliver(None, sorted(positions))
+    subscription.dispatcher.wake()

@@ -5,13 +5,17 @@ the topic has joined.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Sequence
 from random import Random
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from magnetar.broker.transaction.batch import Batches
 from magnetar.broker.transaction.coordinator import LiveCoordinator
+from magnetar.broker.transaction.deadline import DeadlineTimer
 from magnetar.broker.transaction.journal import Journal
 from magnetar.broker.transaction.participant import Participant
 from magnetar.errors import (
@@ -21,12 +25,13 @@ from magnetar.errors import (
 )
 from magnetar.ledger.cursor import Cursor
 from magnetar.model.limit import Limits
-from magnetar.model.transaction import Begun, Ended, TransactionId
+from magnetar.model.transaction import Begun, Ended, Finished, TransactionId
+from magnetar.rules.transaction.coordinator import CoordinatorState
 from magnetar.runtime.configuration import Configuration
 from magnetar.testing.simulation.loop import VirtualLoop
-from magnetar.wire.command import ServerError
+from magnetar.wire.command import BaseCommand, CommandEndTxn, CommandEndTxnOnPartition, ServerError
 from tests.unit.broker.broker_place import run_virtually
-from tests.unit.broker.traffic import SHARED
+from tests.unit.broker.traffic import EXCLUSIVE, FAILOVER, SHARED
 from tests.unit.broker.transaction.transaction_place import (
     ENABLED,
     TOPIC,
@@ -255,3 +260,82 @@ def test_what_joins_after_the_end_is_refused_and_ended_again() -> None:
 
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(Random(0))) as runner:
         runner.run(body())
+
+
+@pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER])
+def test_the_abort_of_a_cumulative_acknowledgement_costs_what_was_delivered(kind: int) -> None:
+    """Whatever end the client has named; all of it is delivered again."""
+
+    async def body(place: Place) -> None:
+        client = TransactionClient(place.service)
+        await client.produce(TOPIC)
+        await client.subscribe(TOPIC, "s", kind, consumer_id=1, permits=2)
+        for number in range(300):
+            last = await client.publish(f"{number}", sequence=number)
+        await client.get(1, 2)
+        id_ = await client.begin()
+        assert await client.add_subscription(id_, "s") is None
+        assert await client.ack_in(id_, 1, last, cumulative=True) is None
+        sequence = (await place.topic(TOPIC)).log.sequence
+        steps = 0
+
+        def count(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal steps
+            steps += event == "call" and frame.f_code is type(sequence).next_position.__code__
+
+        sys.setprofile(count)
+        try:
+            await client.abort(id_)
+        finally:
+            sys.setprofile(None)
+        assert steps < 30
+        client.flow(1, 2)
+        assert [each.payload for each in await client.get(1, 4)] == [b"0", b"1"] * 2
+
+    run_virtually(body, **ENABLED)
+
+
+def test_deadlines_of_transactions_that_have_ended_are_let_go() -> None:
+    async def body(place: Place) -> None:
+        state = CoordinatorState(0)
+        due: list[int] = []
+        deadlines = DeadlineTimer(state, place.clock, lambda: due.append(place.clock.now_ms()))
+        for least in range(1000):
+            state.apply(Begun(least, "", 0, 1 << 60))
+            deadlines.add(state.transactions[least])
+            if least % 100:
+                state.apply(Finished(least, True, 0))
+        assert len(state.transactions) == 10 and len(deadlines) < 100
+        deadlines.stop()
+
+    run_virtually(body)
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_an_outcome_that_is_neither_a_commit_nor_an_abort_is_refused(is_ours: bool) -> None:
+    """An action that Protobuf does not know is not there, and would be a commit by default."""
+
+    async def body(place: Place) -> None:
+        client = TransactionClient(place.service)
+        await client.produce(TOPIC)
+        id_ = await client.begin()
+        assert await client.add_topic(id_) is None
+        fields = {"txnid_most_bits": id_.most, "txnid_least_bits": id_.least}
+        if is_ours:
+            ask: Any = CommandEndTxn(request_id=0, **fields)
+            answer = await client.ask(unknown_action(ask, 4), BaseCommand.END_TXN_RESPONSE)
+            refused = answer.endTxnResponse.error
+        else:
+            ask = CommandEndTxnOnPartition(request_id=0, topic=TOPIC, **fields)
+            kind = BaseCommand.END_TXN_ON_PARTITION_RESPONSE
+            answer = await client.ask(unknown_action(ask, 5), kind)
+            refused = answer.endTxnOnPartitionResponse.error
+        assert refused == ServerError.UnknownError
+        assert id_ in (await participant(place)).open_ids
+        await client.commit(id_)
+
+    run_virtually(body, **ENABLED)
+
+
+def unknown_action(command: Any, field: int) -> Any:
+    return type(command).FromString(command.SerializeToString() + bytes((field << 3, 9)))
