@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from magnetar.model.transaction import TransactionId
@@ -112,5 +113,31 @@ def test_what_joins_a_transaction_is_what_its_caller_may_write_and_read() -> Non
             assert await producer.add_topic(writing) is None
             assert await consumer.end(reading) is None
             assert await producer.end(writing) is None
+
+    asyncio.run(body())
+
+
+def test_nobody_sees_the_transactions_of_other_roles_but_administrators_of_the_system() -> None:
+    """Their owners and topics are no secret of the ids, which are counted up."""
+
+    async def body() -> None:
+        async with secure_broker(transactionCoordinatorEnabled="true") as admin:
+            producer, consumer = (Caller(admin, who) for who in (Who.PRODUCER, Who.CONSUMER))
+            id_ = await producer.begin()
+            await consumer.begin()
+            assert await producer.add_topic(id_) is None
+            slow = "/admin/v3/transactions/slowTransactions/0"
+            stats = "/admin/v3/transactions/coordinatorStats"
+            seen = {Who.PRODUCER: ["producer"], Who.CONSUMER: ["consumer"], Who.ADMIN: []}
+            for who, owners in seen.items():
+                caller = replace(admin, token=TOKENS[who])
+                for path in (slow, stats):
+                    assert (await caller.get(path)).status in (401, 403), path
+                assert (await caller.get(f"{stats}?coordinatorId=0")).status == 200
+                found = (await caller.get(f"{slow}?coordinatorId=0")).json
+                assert [each["owner"] for each in found.values()] == owners
+            root = replace(admin, token=TOKENS[Who.SUPER])
+            assert len((await root.get(stats)).json) > 1
+            assert len((await root.get(slow)).json) == 2
 
     asyncio.run(body())

@@ -40,9 +40,12 @@ _TOPIC_TABLE: Final = Table(
     "/admin/v3/transactions",
     TOPIC,
     for_owner=True,
+    domains=(TopicDomain.SEGMENT,),
     domain=TopicDomain.PERSISTENT,
 )
 _ON_TOPIC: Final = "{tenant}/{namespace}/{topic}"
+_ON_SEGMENT: Final = "{domain}/" + _ON_TOPIC
+"""The same of a segment, whose name ends with its descriptor: `orders%2F0000-ffff-0`."""
 
 _COORDINATOR: Final = path(
     "coordinator", "number of the coordinator", "-c", "--coordinator-id", kind=Kind.NUMBER
@@ -104,7 +107,7 @@ TABLE.add(
     "slow",
     "GET /slowTransactions/{timeout_ms}",
     AUTHENTICATED,
-    "Transactions that have been open for longer than a time, by id.",
+    "Transactions that have not ended for longer than a time, by id.",
     path("timeout_ms", "how long, as 30s or 5m", "-t", "--time", kind=Kind.NUMBER)._replace(
         reader=Reader.DURATION_MS
     ),
@@ -136,6 +139,7 @@ _TOPIC_TABLE.add(
     "What a topic hides of transactions.",
     _LOW_WATER_MARKS,
     flag("segment_stats")._replace(is_ignored=True),
+    also=(f"/transactionBufferStats/{_ON_SEGMENT}",),
     result=Answer(BufferStats),
     cli=Verb("transaction-buffer-stats", "show the transactions that write to a topic"),
 )
@@ -145,6 +149,7 @@ _TOPIC_TABLE.add(
     AUTHENTICATED,
     "The journal in which a topic keeps what it knows of transactions.",
     _METADATA,
+    also=(f"/transactionBufferInternalStats/{_ON_SEGMENT}",),
     result=Answer(BufferLog),
     cli=Verb("buffer-snapshot-internal-stats", "show the journal of a topic's transactions"),
 )
@@ -155,6 +160,7 @@ _TOPIC_TABLE.add(
     "What one transaction has written to a topic.",
     _MOST,
     _LEAST,
+    also=(f"/transactionInBufferStats/{_ON_SEGMENT}/{{most}}/{{least}}",),
     result=Answer(WrittenStats),
     cli=Verb("transaction-in-buffer-stats", "show what a transaction has written to a topic"),
 )
@@ -166,6 +172,7 @@ _TOPIC_TABLE.add(
     SUBSCRIPTION,
     _MOST,
     _LEAST,
+    also=(f"/transactionInPendingAckStats/{_ON_SEGMENT}/{{subscription}}/{{most}}/{{least}}",),
     result=Answer(PendingAckStats),
     cli=Verb("transaction-in-pending-ack-stats", "show what a transaction acknowledges"),
 )
@@ -176,6 +183,7 @@ _TOPIC_TABLE.add(
     "What transactions acknowledge on a subscription.",
     SUBSCRIPTION,
     _LOW_WATER_MARKS,
+    also=(f"/pendingAckStats/{_ON_SEGMENT}/{{subscription}}",),
     result=Answer(PendingAckSums),
     cli=Verb("pending-ack-stats", "show what transactions acknowledge on a subscription"),
 )
@@ -186,6 +194,7 @@ _TOPIC_TABLE.add(
     "The journal that keeps what transactions acknowledge on a subscription.",
     SUBSCRIPTION,
     _METADATA,
+    also=(f"/pendingAckInternalStats/{_ON_SEGMENT}/{{subscription}}",),
     result=Answer(PendingAckLog),
     cli=Verb("pending-ack-internal-stats", "show the journal of acknowledgements"),
 )
@@ -198,6 +207,7 @@ _TOPIC_TABLE.add(
     path("ledger_id", "id of the ledger", "-l", "--ledger-id", kind=Kind.NUMBER),
     path("entry_id", "id of the entry", "-e", "--entry-id", kind=Kind.NUMBER),
     query("batch_index", Kind.NUMBER).asked("of a message in a batch", "-b", "--batch-index"),
+    also=(f"/positionStatsInPendingAck/{_ON_SEGMENT}/{{subscription}}/{{ledger_id}}/{{entry_id}}",),
     result=Answer(PositionState),
     cli=Verb("position-stats-in-pending-ack", "show whether a transaction holds an entry"),
 )

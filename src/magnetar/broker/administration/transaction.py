@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NewType, TypeVar
+
+from msgspec import Struct
 
 from magnetar.broker.administration.port import CoordinatorOwners
 from magnetar.broker.administration.registry import Document, carries_out, finds
+from magnetar.broker.authorization import Authorization
 from magnetar.broker.broker_call import OwnerPort
 from magnetar.broker.catalog import TopicCatalog
 from magnetar.broker.persistent import PersistentTopic
@@ -18,6 +22,7 @@ from magnetar.broker.transaction.journal import Journal
 from magnetar.broker.transaction.participant import Participant
 from magnetar.broker.transaction.service import TransactionService
 from magnetar.errors import (
+    BrokerError,
     NotAcceptable,
     ServiceNotReady,
     SubscriptionNotFound,
@@ -42,8 +47,10 @@ from magnetar.model.answer.transaction import (
 from magnetar.model.caller import Caller
 from magnetar.model.log_path import coordinator_journal, participant_journal
 from magnetar.model.name import TopicName, parse_stored_topic
+from magnetar.model.permission import TENANT_ADMIN, Target
 from magnetar.model.position import Position
 from magnetar.model.transaction import ASSIGN_TOPIC, Status, Transaction, TransactionId
+from magnetar.rules.system import SYSTEM_TENANT
 from magnetar.rules.transaction.pending_ack import Held
 from magnetar.runtime.log import Logger
 
@@ -52,6 +59,9 @@ _COORDINATORS_MAX: Final = 1024
 """A client connects to all of them, and each has a journal; the number never falls."""
 _NO_MARKS: Final[dict[str, int]] = {}
 """No low-water mark reaches a topic here: it learns the outcome of each transaction."""
+
+_SYSTEM: Final = Target(tenant=SYSTEM_TENANT)
+"""Its administrators see the transactions of every role; so do super-users."""
 
 R = TypeVar("R")
 
@@ -82,6 +92,36 @@ def _subscription_of(live: Spanned, name: str) -> Subscription:
     return found
 
 
+class TopicAnswer(Struct, frozen=True):
+    """What a transaction has left on a topic; nothing where that is not loaded."""
+
+    written: WrittenStats = {}
+    held: PendingAckStats = {}
+
+
+class SpannedView:
+    """A topic that transactions span, at its owner."""
+
+    def __init__(self, catalog: TopicCatalog, topic: TopicName) -> None:
+        self._catalog = catalog
+        self._topic = topic
+
+    async def left(self, id_: TransactionId, subscription: str | None = None) -> TopicAnswer:
+        """On the topic itself, or on one of its subscriptions."""
+        live = self._catalog.find(self._topic)
+        if not isinstance(live, PersistentTopic):
+            return TopicAnswer()
+        if subscription is None:
+            return TopicAnswer(written=_written(live, id_))
+        pending = live.buffer.pending.get(subscription)
+        held = None if pending is None else pending.joined.get(id_)
+        return TopicAnswer() if held is None else TopicAnswer(held=_held(held))
+
+
+def find_views(owners: CoordinatorOwners) -> OwnerPort[SpannedView]:
+    return OwnerPort(owners.calls, SpannedView, partial(SpannedView, owners.catalog))
+
+
 class CoordinatorView:
     """One coordinator as operators see it, at its owner."""
 
@@ -101,7 +141,7 @@ class CoordinatorView:
         live = await self._find(id_.most)
         ended = live.state.ended.get(id_.least)
         if ended is None:
-            return _describe(self._owners.catalog, live.state.find(id_))
+            return await _describe(live.state.find(id_), find_views(self._owners).at)
         status = Status.COMMITTED if ended.is_commit else Status.ABORTED
         found: TransactionAnswer = {
             "txnId": str(id_),
@@ -113,14 +153,13 @@ class CoordinatorView:
         return found
 
     async def slow(self, number: int, timeout_ms: int) -> dict[str, TransactionAnswer]:
-        """Transactions that have been open for so long, by their ids."""
+        """Transactions that began so long ago and have not ended everywhere, by their ids."""
         limit_ms = self._owners.clock.now_ms() - timeout_ms
         live = await self._find(number)
-        return {
-            str(each.id): _describe(self._owners.catalog, each)
-            for each in live.state.transactions.values()
-            if each.status is Status.OPEN and each.started_ms <= limit_ms
-        }
+        slow = [each for each in live.state.transactions.values() if each.started_ms <= limit_ms]
+        # There may be thousands, each on thousands of topics: other brokers are not asked.
+        local = partial(SpannedView, self._owners.catalog)
+        return {str(each.id): await _describe(each, local) for each in slow}
 
     async def abort(self, id_: TransactionId, role: str) -> None:
         live = await self._find(id_.most)
@@ -172,8 +211,13 @@ async def list_coordinators(transactions: TransactionService) -> Sequence[Coordi
 
 @carries_out("transactions.coordinator_stats")
 async def get_coordinator_stats(
-    coordinators: CoordinatorViews, coordinator_id: int | None
+    coordinators: CoordinatorViews,
+    authorization: Authorization,
+    coordinator_id: int | None,
+    caller: Caller,
 ) -> Document:
+    if coordinator_id is None:
+        await authorization.check(caller, TENANT_ADMIN, _SYSTEM)
     found = await coordinators.ask(lambda each, number: each.stats(number), coordinator_id)
     if coordinator_id is not None:
         return found[coordinator_id]
@@ -210,12 +254,26 @@ async def get_metadata(coordinators: CoordinatorViews, most: int, least: int) ->
 
 @carries_out("transactions.slow")
 async def list_slow(
-    coordinators: CoordinatorViews, timeout_ms: int, coordinator_id: int | None
+    coordinators: CoordinatorViews,
+    authorization: Authorization,
+    timeout_ms: int,
+    coordinator_id: int | None,
+    caller: Caller,
 ) -> Mapping[str, TransactionAnswer]:
+    """Of one coordinator everybody sees what is its own, or nobody's."""
+    if coordinator_id is None:
+        await authorization.check(caller, TENANT_ADMIN, _SYSTEM)
+    sees_all = await authorization.may(caller, TENANT_ADMIN, _SYSTEM)
     found = await coordinators.ask(
         lambda each, number: each.slow(number, timeout_ms), coordinator_id
     )
-    return {id_: each for slow in found.values() for id_, each in slow.items()}
+    role = caller.original_role or caller.role
+    return {
+        id_: each
+        for slow in found.values()
+        for id_, each in slow.items()
+        if sees_all or each["owner"] in (None, role)
+    }
 
 
 @carries_out("transactions.abort")
@@ -226,20 +284,24 @@ async def abort_transaction(
     await (await coordinators.at(most)).abort(TransactionId(most, least), role)
 
 
-def _describe(catalog: TopicCatalog, transaction: Transaction) -> TransactionAnswer:
-    produced: dict[str, WrittenStats] = {}
-    for topic in transaction.topics:
-        live = catalog.find(parse_stored_topic(topic))
-        produced[topic] = {}
-        if isinstance(live, PersistentTopic):
-            produced[topic] = _written(live, transaction.id)
+async def _describe(
+    transaction: Transaction, view_of: Callable[[TopicName], SpannedView]
+) -> TransactionAnswer:
+    async def ask(topic: str, subscription: str | None) -> TopicAnswer:
+        try:
+            return await view_of(parse_stored_topic(topic)).left(transaction.id, subscription)
+        except BrokerError as failure:  # the rest is worth to be seen
+            _log.info("topic not asked", topic=topic, reason=failure.sentence)
+            return TopicAnswer()
+
+    written = await together(ask(topic, None) for topic in transaction.topics)
+    held = await together(ask(topic, name) for topic, name in transaction.subscriptions)
+    produced = {
+        topic: each.written for topic, each in zip(transaction.topics, written, strict=True)
+    }
     acked: dict[str, dict[str, PendingAckStats]] = {}
-    for topic, name in transaction.subscriptions:
-        live = catalog.find(parse_stored_topic(topic))
-        held = None
-        if isinstance(live, PersistentTopic) and name in live.buffer.pending:
-            held = live.buffer.pending[name].joined.get(transaction.id)
-        acked.setdefault(topic, {})[name] = {} if held is None else _held(held)
+    for (topic, name), each in zip(transaction.subscriptions, held, strict=True):
+        acked.setdefault(topic, {})[name] = each.held
     found: TransactionAnswer = {
         "txnId": str(transaction.id),
         "status": transaction.status.value,

@@ -17,7 +17,7 @@ from magnetar.broker.administration.read_part import find_part_owners
 from magnetar.broker.administration.scalable_stats import find_details
 from magnetar.broker.administration.topic_part import find_topic_parts
 from magnetar.broker.administration.topic_state import TopicViews
-from magnetar.broker.administration.transaction import find_coordinators
+from magnetar.broker.administration.transaction import find_coordinators, find_views
 from magnetar.broker.authentication.authenticator import Authenticator
 from magnetar.broker.client_limit import ConnectionLimit
 from magnetar.broker.connection import Connections
@@ -124,6 +124,7 @@ _OFFERS: Final[tuple[Callable[[AdministrationOwners], object], ...]] = (
     find_topic_parts,
     find_details,
     find_coordinators,
+    find_views,
     find_part_owners,
     find_logs,
     find_moves,

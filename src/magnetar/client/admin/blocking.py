@@ -1187,7 +1187,7 @@ class TransactionAdmin:
     def slow(
         self, timeout_ms: int, *, coordinator_id: int | None = None
     ) -> dict[str, TransactionAnswer]:
-        """Transactions that have been open for longer than a time, by id."""
+        """Transactions that have not ended for longer than a time, by id."""
         return run(self._inner.slow(timeout_ms, coordinator_id=coordinator_id))
 
     def abort(self, most: int, least: int) -> None:

@@ -1513,7 +1513,7 @@ class AsyncTransactionAdmin:
     async def slow(
         self, timeout_ms: int, *, coordinator_id: int | None = None
     ) -> dict[str, TransactionAnswer]:
-        """Transactions that have been open for longer than a time, by id."""
+        """Transactions that have not ended for longer than a time, by id."""
         found: dict[str, TransactionAnswer] = (
             await self._transport.get(
                 f"admin/v3/transactions/slowTransactions/{format_path(timeout_ms)}",

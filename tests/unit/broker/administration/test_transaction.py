@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from magnetar.broker.administration import transaction as admin
@@ -14,6 +16,7 @@ from magnetar.errors import (
 )
 from magnetar.model.caller import Caller
 from magnetar.model.name import parse_topic
+from magnetar.model.transaction import Status
 from tests.unit.broker.traffic import SHARED
 from tests.unit.broker.transaction.transaction_place import (
     TOPIC,
@@ -28,15 +31,21 @@ def test_an_operator_sees_coordinators_and_adds_more() -> None:
     async def body(place: Place) -> None:
         service = place.service
         coordinators = admin.find_coordinators(service)
+        grants, root = service.authorization, Caller("root")
         listed = await admin.list_coordinators(service.transactions)
         assert [each["id"] for each in listed] == [0, 1]
-        assert set(await admin.get_coordinator_stats(coordinators, None)) == {"0", "1"}
+        assert set(await admin.get_coordinator_stats(coordinators, grants, None, root)) == {
+            "0",
+            "1",
+        }
         with pytest.raises(NotAcceptable):
             await admin.scale_coordinators(service.resources, service.transactions, 2)
         await admin.scale_coordinators(service.resources, service.transactions, 3)
-        assert (await admin.get_coordinator_stats(coordinators, 2))["ongoingTxnSize"] == 0
+        assert (await admin.get_coordinator_stats(coordinators, grants, 2, root))[
+            "ongoingTxnSize"
+        ] == 0
         with pytest.raises(CoordinatorNotFound):
-            await admin.get_coordinator_stats(coordinators, 3)
+            await admin.get_coordinator_stats(coordinators, grants, 3, root)
         stats = await admin.get_coordinator_internal_stats(coordinators, 0, True)
         assert stats["transactionLogStats"]["managedLedgerInternalStats"]["ledgers"] == []
 
@@ -47,6 +56,7 @@ def test_an_operator_sees_a_transaction_with_its_parts_and_aborts_it() -> None:
     async def body(place: Place) -> None:
         service = place.service
         coordinators = admin.find_coordinators(service)
+        grants, root = service.authorization, Caller("root")
         client = TransactionClient(service)
         await client.produce(TOPIC)
         await client.subscribe(TOPIC, "s", SHARED, consumer_id=1)
@@ -62,8 +72,8 @@ def test_an_operator_sees_a_transaction_with_its_parts_and_aborts_it() -> None:
         assert found["producedPartitions"][TOPIC]["startPosition"] == str(written)
         assert list(found["ackedPartitions"][TOPIC]) == ["s"]
         place.clock.pass_s(60)
-        assert list(await admin.list_slow(coordinators, 30_000, None)) == ["(0,0)"]
-        assert await admin.list_slow(coordinators, 90_000, 0) == {}
+        assert list(await admin.list_slow(coordinators, grants, 30_000, None, root)) == ["(0,0)"]
+        assert await admin.list_slow(coordinators, grants, 90_000, 0, root) == {}
         live = await find_spanned(service.catalog, service.transactions, parse_topic(TOPIC))
         stats = await admin.get_buffer_stats(live, True)
         assert stats["maxReadPosition"] == str(position) and stats["ongoingTxnSize"] == 1
@@ -79,5 +89,25 @@ def test_an_operator_sees_a_transaction_with_its_parts_and_aborts_it() -> None:
         assert (await admin.get_in_buffer_stats(live, *id_))["aborted"]
         with pytest.raises(TransactionNotFound):
             await admin.abort_transaction(coordinators, 0, 99, Caller("root"))
+
+    run_enabled(body)
+
+
+def test_a_transaction_whose_outcome_is_on_its_way_is_listed_too() -> None:
+    """It may be for long: a topic that it spans cannot be reached."""
+
+    async def body(place: Place) -> None:
+        service = place.service
+        coordinators, client = admin.find_coordinators(service), TransactionClient(service)
+        await client.produce(TOPIC)
+        id_ = await client.begin()
+        assert await client.add_topic(id_) is None
+        (await place.topic(TOPIC)).closed = True  # until it is loaded again
+        ending = asyncio.ensure_future(client.end(id_, commit=True))
+        state = service.transactions.coordinators[0].state
+        await until(lambda: state.transactions[id_.least].status is Status.COMMITTING)
+        found = await admin.list_slow(coordinators, service.authorization, 0, 0, Caller("root"))
+        assert [each["status"] for each in found.values()] == ["COMMITTING"]
+        ending.cancel()
 
     run_enabled(body)

@@ -21,6 +21,8 @@ from tests.unit.broker.transaction.transaction_place import ENABLED, Transaction
 
 OTHER = "persistent://shop/eu/bills"
 
+ROOT = Caller("root")
+
 
 class Stage:
     """The coordinator is at the first broker, one topic at the second, one at the third."""
@@ -175,21 +177,29 @@ def test_operators_ask_any_broker_for_transactions() -> None:
     async def body(cluster: Cluster) -> None:
         stage = Stage(cluster)
         cluster.place(ASSIGN_TOPIC.partition(1), stage.second)
-        await stage.attach(TOPIC)
+        orders = await stage.attach(TOPIC)
         id_ = await stage.begin(TOPIC)
+        written = await orders.write(id_, "m")
         for broker in cluster.brokers:
             service = broker.service
-            coordinators = admin.find_coordinators(service)
-            assert set(await admin.get_coordinator_stats(coordinators, None)) == {"0", "1"}
-            assert (await admin.get_coordinator_stats(coordinators, 0))["ongoingTxnSize"] == 1
-            assert (await admin.get_metadata(coordinators, *id_))["status"] == "OPEN"
-            assert list(await admin.list_slow(coordinators, 0, None)) == [str(id_)]
+            admin.find_views(service)  # as every broker offers them
+            coordinators, grants = admin.find_coordinators(service), service.authorization
+            of_all = await admin.get_coordinator_stats(coordinators, grants, None, ROOT)
+            assert set(of_all) == {"0", "1"} and of_all["0"]["ongoingTxnSize"] == 1
+            stats = await admin.get_coordinator_stats(coordinators, grants, 0, ROOT)
+            assert stats["ongoingTxnSize"] == 1
+            slow = await admin.list_slow(coordinators, grants, 0, None, ROOT)
+            assert list(slow) == [str(id_)]
+        for broker in cluster.brokers:
+            found = await admin.get_metadata(admin.find_coordinators(broker.service), *id_)
+            assert found["status"] == "OPEN"
+            assert found["producedPartitions"][TOPIC]["startPosition"] == str(written)
         third = admin.find_coordinators(stage.third.service)
-        await admin.abort_transaction(third, *id_, Caller("root"))
+        await admin.abort_transaction(third, *id_, ROOT)
         found = await admin.get_metadata(third, *id_)
         assert (found["status"], found["cause"]) == ("ABORTED", "aborted by root")
         with pytest.raises(TransactionNotFound):
-            await admin.abort_transaction(third, 0, 99, Caller("root"))
+            await admin.abort_transaction(third, 0, 99, ROOT)
 
     run_cluster(body, **ENABLED)
 
