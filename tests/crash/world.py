@@ -13,7 +13,7 @@ from magnetar.broker.policy import PolicyService
 from magnetar.broker.resource import Resources
 from magnetar.broker.schema import SchemaRegistry
 from magnetar.broker.service import Service
-from magnetar.errors import BrokerError, StoreClosed
+from magnetar.errors import BrokerError, StorageFailed, StoreClosed
 from magnetar.ledger.cache import EntryCache
 from magnetar.metadata.backends.memory import MemoryStore, MemoryTree
 from magnetar.metadata.path import child_of
@@ -38,22 +38,28 @@ from magnetar.wire.entry import decode_entry, encode_entry
 from tests.unit.broker.broker_place import NAMESPACE, Place, StillClock
 
 DEATH_S_MAX = 30.0
+CLOSED_S_MAX = 5.0
 
 
 class Doom:
-    """The number of the write at which the process dies, before or after it is done."""
+    """The number of the write at which the process dies, before or after it is done, or that is
+    refused while the process lives.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, ledgers: FaultyLedgerStore) -> None:
+        self._ledgers = ledgers
         self._number = 0
         self._after = False
+        self._is_death = True
         self.writes: list[str] = []
         self.died = asyncio.Event()
 
-    def arm(self, number: int, *, after: bool) -> None:
+    def arm(self, number: int, *, after: bool, is_death: bool = True) -> None:
         """Count from now on."""
         self.writes.clear()
         self._number = number
         self._after = after
+        self._is_death = is_death
 
     async def write(self, what: str, act: Callable[[], Awaitable[Stat | None]]) -> Stat | None:
         """A write that the store refuses does not count when death comes after it."""
@@ -67,12 +73,16 @@ class Doom:
 
     def _count(self, what: str) -> None:
         self.writes.append(what)
-        if len(self.writes) == self._number:
-            self.died.set()
-            raise StoreClosed(f"the process died at {what}")
+        if len(self.writes) != self._number:
+            return
+        if not self._is_death:
+            raise StorageFailed(f"refused: {what}")
+        self.died.set()
+        self._ledgers.kill()
+        raise StoreClosed(f"the process died at {what}")
 
     def check_alive(self) -> None:
-        if self.died.is_set():
+        if self.died.is_set() or self._ledgers.killed:
             raise StoreClosed("the process is dead")
 
 
@@ -199,9 +209,9 @@ class World:
     def _start(self, **settings: object) -> None:
         self._term += 1
         self._store = MemoryStore(self.tree)
-        self.doom = Doom()
-        store = MortalStore(self._store, self.doom)
         self._ledgers = FaultyLedgerStore(self._disk)
+        self.doom = Doom(self._ledgers)
+        store = MortalStore(self._store, self.doom)
         calm = {"activeConsumerFailoverDelayTimeMillis": 0, "scalableTopicAutoScaleEnabled": False}
         config = Configuration({**calm, **settings})
         resources = Resources(store, store, clock=self.clock)
@@ -232,7 +242,11 @@ class World:
         self._ledgers.kill()
         self.tree.detach(self._store)
         await self.service.scalable.close()
-        await self.service.transactions.close()
+        try:
+            async with asyncio.timeout(CLOSED_S_MAX):
+                await self.service.transactions.close()
+        except TimeoutError:
+            pass  # a dead disk answers nothing
         for connection in list(self.service.connections):
             connection.abort()
         await self.service.tasks.close()

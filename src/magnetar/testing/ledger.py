@@ -80,7 +80,7 @@ class FaultyLedgerStore:
         self.is_shared = inner.is_shared
         self.is_apache_readable = inner.is_apache_readable
         self.list_bookies = inner.list_bookies
-        self._append_faults: list[BrokerError] = []
+        self._append_faults: list[BrokerError | None] = []
         self._create_faults: list[BrokerError] = []
         self._gate = asyncio.Event()
         self._gate.set()
@@ -96,8 +96,11 @@ class FaultyLedgerStore:
         self.dies_at: tuple[int, bool] | None = None
         """The append, counted by `appends`, at which the process is killed: before or after it."""
 
-    def fail_next(self, error: BrokerError) -> None:
-        """The next append, to whatever ledger, fails with `error`, and its ledger with it."""
+    def fail_next(self, error: BrokerError, *, after: int = 0) -> None:
+        """The next append, to whatever ledger, fails with `error`, and its ledger with it; or the
+        one that comes after so many others.
+        """
+        self._append_faults += [None] * after
         self._append_faults.append(error)
 
     def fail_next_create(self, error: BrokerError) -> None:

@@ -23,6 +23,7 @@ class DeadlineTimer:
         """With the number of each transaction, as a heap; some have ended."""
         self._timer: Timer | None = None
         self._timer_at_ms = 0
+        self._is_stopped = False
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -37,14 +38,19 @@ class DeadlineTimer:
             self._set_timer()
 
     def stop(self) -> None:
+        """For good: what nobody ends stays overdue, and would be found again and again."""
+        self._is_stopped = True
+        self._cancel()
+
+    def _cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _set_timer(self) -> None:
-        self.stop()
+        self._cancel()
         transactions = self._state.transactions
-        while self._deadlines:
+        while self._deadlines and not self._is_stopped:
             deadline_ms, least = self._deadlines[0]
             known = transactions.get(least)
             if known is not None and known.status is Status.OPEN:
