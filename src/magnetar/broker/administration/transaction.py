@@ -260,7 +260,7 @@ async def list_slow(
     coordinator_id: int | None,
     caller: Caller,
 ) -> Mapping[str, TransactionAnswer]:
-    """Of one coordinator everybody sees what is its own, or nobody's."""
+    """Of one coordinator every caller sees its own ones, and those without an owner."""
     if coordinator_id is None:
         await authorization.check(caller, TENANT_ADMIN, _SYSTEM)
     sees_all = await authorization.may(caller, TENANT_ADMIN, _SYSTEM)

@@ -38,7 +38,7 @@ class DeadlineTimer:
             self._set_timer()
 
     def stop(self) -> None:
-        """For good: what nobody ends stays overdue, and would be found again and again."""
+        """For good: what is not ended any more stays overdue, and would be found over and over."""
         self._is_stopped = True
         self._cancel()
 
