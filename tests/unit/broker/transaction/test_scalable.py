@@ -127,6 +127,61 @@ def test_a_split_on_the_way_of_an_outcome_loses_nothing(is_commit: bool, steps: 
     run_enabled(body)
 
 
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("steps", range(0, 40, 8))
+def test_a_merge_on_the_way_of_an_outcome_loses_nothing(is_commit: bool, steps: int) -> None:
+    async def body(place: Place) -> None:
+        controller, client = await open_topic(place, 2)
+        id_ = await client.begin()
+        for number in (0, 1):
+            await read(client, name_of(controller, number), number + 1)
+            await write(client, id_, name_of(controller, number), 10 + number)
+        ending = asyncio.ensure_future(client.end(id_, commit=is_commit))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await controller.changes.merge(SegmentId(0), SegmentId(1))
+        assert await ending is None
+        expected = ["m10", "m11"] if is_commit else []
+        await until(lambda: texts(client, 2) == expected)
+        later = await client.begin()
+        await read(client, name_of(controller, 2), 3)
+        await write(client, later, name_of(controller, 2), 22)
+        await client.commit(later)
+        await until(lambda: texts(client, 3) == [*expected, "m22"])
+
+    run_enabled(body)
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("steps", range(0, 40, 8))
+def test_a_migration_on_the_way_of_an_outcome_loses_nothing(is_commit: bool, steps: int) -> None:
+    async def body(place: Place) -> None:
+        await make_regular(place, 0)
+        client = TransactionClient(place.service)
+        [regular] = parts(REGULAR, 0)
+        await read(client, regular, 1)
+        id_ = await client.begin()
+        await write(client, id_, regular, 10)
+        ending = asyncio.ensure_future(client.end(id_, commit=is_commit))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await migrate(place)
+        assert await ending is None
+        reader = TransactionClient(place.service)
+        await read(reader, regular, 1)
+        controller = await place.service.scalable.controller(TOPIC)
+        [child, *_] = (each.id for each in controller.layout.active)
+        await read(reader, name_of(controller, child), 2)
+        later = await client.begin()
+        await write(client, later, name_of(controller, child), 22)
+        await client.commit(later)
+        await until(lambda: "m22" in reader.texts(2))
+        seen = {*texts(client, 1), *texts(reader, 2)}
+        assert seen == ({"m10", "m22"} if is_commit else {"m22"})
+
+    run_enabled(body)
+
+
 def test_a_segment_that_a_transaction_left_open_drains_at_its_time_out() -> None:
     async def body(place: Place) -> None:
         controller, client = await open_topic(place, 1)
