@@ -159,6 +159,28 @@ def test_a_candidate_that_is_closed_while_it_is_elected_leaves_no_record() -> No
     asyncio.run(body())
 
 
+def test_a_candidate_that_is_closed_without_the_store_leaves_when_the_session_is_back() -> None:
+    async def body() -> None:
+        tree = MemoryTree(SystemClock())
+        mine, other = MemoryStore(tree), MemoryStore(tree)
+        leader = Election(mine, "/leader", b"me", clock=SYSTEM)
+        assert await leader.elect() is ElectionState.LEADING
+        rival = Election(other, "/leader", b"you", clock=SYSTEM)
+        assert await rival.elect() is ElectionState.FOLLOWING
+        mine.disconnect()
+        await leader.close()
+        assert rival.leader_if_known == b"me"
+        mine.reconnect()
+        async with asyncio.timeout(30):
+            while rival.state is not ElectionState.LEADING:
+                await asyncio.sleep(0.001)
+        await rival.close()
+        for store in (mine, other):
+            await store.close()
+
+    asyncio.run(body())
+
+
 def test_a_value_left_by_this_session_is_replaced(place: Place) -> None:
     async def body() -> None:
         store = await place.open()

@@ -70,10 +70,9 @@ class Election:
         self._looking = asyncio.Lock()
         self._decided = asyncio.Event()
         """There is a leader, or this candidate is closed and will not know one."""
-        self._cancels = (
-            store.watch(path, self._on_record),
-            store.watch_session(self._on_session),
-        )
+        self._cancel_records = store.watch(path, self._on_record)
+        self._cancel_session = store.watch_session(self._on_session)
+        self._leaving = TaskScope("leave election")
 
     @property
     def state(self) -> ElectionState:
@@ -102,22 +101,30 @@ class Election:
         return self._leader
 
     async def close(self) -> None:
-        """Stop taking part and give leadership up; callers that wait for the outcome return."""
+        """Stop taking part and give leadership up; callers that wait for the outcome return. A
+        record that cannot be removed now is removed when the store is back: its session may go on
+        for long, and nobody else is elected meanwhile.
+        """
         self._is_closed = True
         self._decided.set()
-        for cancel in self._cancels:
-            cancel()
+        self._cancel_records()
         self._reconciler.close()
         async with self._looking:  # what is being written would stand after it was looked for
             pass
         await self._scope.close()
+        await self._remove_record()
+        self._become(ElectionState.NO_LEADER, None)
+
+    async def _remove_record(self) -> None:
         try:
             record = await self._store.get(self._path)
             if record is not None and self._is_own(record):
                 await self._store.delete(self._path, expect=record.stat.version)
-        except (RecordNotFound, VersionConflict, StoreUnavailable, StoreClosed):
+        except StoreUnavailable:
+            return  # until the session is back, or ends and takes the record with it
+        except (RecordNotFound, VersionConflict, StoreClosed):
             pass  # not ours any more, or it ends with its session
-        self._become(ElectionState.NO_LEADER, None)
+        self._cancel_session()
 
     async def _wait(self, timeout_s: float) -> None:
         try:
@@ -193,6 +200,10 @@ class Election:
             self._reconciler.request()
 
     def _on_session(self, event: SessionEvent) -> None:
+        if self._is_closed:
+            if event is not SessionEvent.CONNECTION_LOST:
+                self._leaving.start(self._remove_record(), "remove the record")
+            return
         match event:
             case SessionEvent.SESSION_LOST:
                 self._become(ElectionState.NO_LEADER, None)
