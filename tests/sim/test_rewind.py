@@ -12,16 +12,16 @@ def id_of(message: Message, entry: int) -> str:
     return f"0@1:{entry}:-1:{message[1]}"
 
 
-def make(*, received: int = 3, acknowledged: int = 3) -> Rewinds:
+def make(*, received: int = 3, acknowledged: int = 3, name: str = NAME) -> Rewinds:
     """Each message is sent at its second and confirmed half a second later; two share an entry."""
     rewinds = Rewinds()
     for at, message in enumerate(messages, start=1):
         rewinds.on_sent(TOPIC, message, at)
         rewinds.on_answered(TOPIC, message, at + 0.5)
     for number, message in enumerate(messages[:received]):
-        rewinds.on_received(TOPIC, NAME, message, id_of(message, number // 2))
+        rewinds.on_received(TOPIC, name, message, id_of(message, number // 2))
     for number, message in enumerate(messages[:acknowledged]):
-        rewinds.on_acknowledged(TOPIC, NAME, message, id_of(message, number // 2))
+        rewinds.on_acknowledged(TOPIC, name, message, id_of(message, number // 2))
     return rewinds
 
 
@@ -70,6 +70,22 @@ def test_a_seek_to_a_message_brings_that_one_back() -> None:
 def test_an_acknowledgement_on_its_way_may_outlive_the_seek_for_all_of_its_batch() -> None:
     rewinds = make(acknowledged=1)
     rewinds.begin(TOPIC, NAME, 9.0)
+    rewinds.end(TOPIC, NAME, is_done=True)
+    assert rewinds.missing(TOPIC, NAME) == 0
+
+
+def test_a_cumulative_acknowledgement_on_its_way_may_outlive_the_seek_for_all_before() -> None:
+    for name, expected in (("queue", 2), ("stream", 0)):
+        rewinds = make(acknowledged=2, name=name)
+        rewinds.begin(TOPIC, name, 9.0)
+        rewinds.end(TOPIC, name, is_done=True)
+        assert rewinds.missing(TOPIC, name) == expected
+
+
+def test_what_comes_during_a_seek_may_be_acknowledged_over_it() -> None:
+    rewinds = make(received=1, acknowledged=1)
+    rewinds.begin(TOPIC, NAME, 9.0)
+    rewinds.on_received(TOPIC, NAME, SECOND, id_of(SECOND, 0))
     rewinds.end(TOPIC, NAME, is_done=True)
     assert rewinds.missing(TOPIC, NAME) == 0
 

@@ -9,6 +9,8 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from magnetar.testing.simulation.plan import Reading
+
 Message: TypeAlias = tuple[str, int]
 """Its key, and its number among those of the key."""
 
@@ -21,11 +23,11 @@ class _View:
     """Of a subscription."""
 
     held: Counter[str] = field(default_factory=Counter)
-    """By entry, of what was received and is neither acknowledged nor refused: an acknowledgement
-    may be on its way, and says with one message of a batch which others were acknowledged before.
+    """By reach, of what was received and is neither acknowledged nor refused: an acknowledgement
+    may be on its way, and overtake a seek.
     """
     acknowledged: dict[Message, str] = field(default_factory=dict)
-    """With the entry."""
+    """With the reach."""
     open: int = 0
     """Seeks that began and were not answered: they take effect at any time, or never."""
     recalled: set[Message] = field(default_factory=set)
@@ -58,19 +60,21 @@ class Rewinds:
         self._lag_s[topic] = max(self._lag_s.get(topic, 0.0), at_s - sent_s)
 
     def on_received(self, topic: str, subscription: str, message: Message, id_: str) -> None:
-        view = self._view(topic, subscription)
-        view.held[_entry_of(id_)] += 1
+        view, reach = self._view(topic, subscription), _reach_of(subscription, id_)
+        view.held[reach] += 1
         view.recalled.discard(message)
         view.due.discard(message)
+        if view.open:  # it may have been dispatched before the seek
+            view.recalled = {each for each in view.recalled if view.acknowledged[each] != reach}
 
     def on_acknowledged(self, topic: str, subscription: str, message: Message, id_: str) -> None:
-        view, entry = self._view(topic, subscription), _entry_of(id_)
-        view.held[entry] -= 1
-        view.acknowledged[message] = entry
+        view, reach = self._view(topic, subscription), _reach_of(subscription, id_)
+        view.held[reach] -= 1
+        view.acknowledged[message] = reach
 
     def on_refused(self, topic: str, subscription: str, message: Message, id_: str) -> bool:
         """Whether it is to be redelivered."""
-        self._view(topic, subscription).held[_entry_of(id_)] -= 1
+        self._view(topic, subscription).held[_reach_of(subscription, id_)] -= 1
         return self.is_ahead(topic, subscription, message)
 
     # ------------------------------------------------------------------ seeking
@@ -133,6 +137,9 @@ class Rewinds:
         return len(self._view(topic, subscription).due)
 
 
-def _entry_of(message_id: str) -> str:
-    """Without the place in a partitioned topic and in a batch."""
-    return message_id.rsplit(":", 2)[0]
+def _reach_of(subscription: str, message_id: str) -> str:
+    """What an acknowledgement says something about: a cumulative one about all that its consumer
+    received before, in other segments too; else the entry, for one message of a batch goes with
+    those of it that were acknowledged before.
+    """
+    return "" if subscription == Reading.STREAM else message_id.rsplit(":", 2)[0]
