@@ -68,16 +68,16 @@ if TYPE_CHECKING:
     from magnetar.client.event import Event as Event
     from magnetar.client.event import LayoutChange as LayoutChange
     from magnetar.client.event import SegmentsAssigned as SegmentsAssigned
+    from magnetar.client.facade.client import LayoutChanges as LayoutChanges
     from magnetar.client.facade.client import PulsarClient as PulsarClient
+    from magnetar.client.facade.client import TableView as TableView
+    from magnetar.client.facade.client import Transaction as Transaction
     from magnetar.client.facade.consumer import CheckpointConsumer as CheckpointConsumer
     from magnetar.client.facade.consumer import Consumer as Consumer
     from magnetar.client.facade.consumer import QueueConsumer as QueueConsumer
     from magnetar.client.facade.consumer import Reader as Reader
     from magnetar.client.facade.consumer import StreamConsumer as StreamConsumer
     from magnetar.client.facade.producer import Producer as Producer
-    from magnetar.client.facade.view import LayoutChanges as LayoutChanges
-    from magnetar.client.facade.view import TableView as TableView
-    from magnetar.client.facade.view import Transaction as Transaction
     from magnetar.client.handle import ConsumerStats as ConsumerStats
     from magnetar.client.handle import Opening as Opening
     from magnetar.client.handle import ProducerStats as ProducerStats
@@ -165,7 +165,7 @@ _HOMES = {  # the module, and the name there if it is another
     "KeyValue": "client.schema.key_value",
     "LATEST_ID": "client.message_id",
     "LayoutChange": "client.event",
-    "LayoutChanges": "client.facade.view",
+    "LayoutChanges": "client.facade.client",
     "ConnectionLost": "client.event",
     "ConnectionOpened": "client.event",
     "Event": "client.event",
@@ -198,7 +198,7 @@ _HOMES = {  # the module, and the name there if it is another
     "SendFailedError": "client.error",
     "StreamConsumer": "client.facade.consumer",
     "SubscriptionType": "client.subscription",
-    "TableView": "client.facade.view",
+    "TableView": "client.facade.client",
     "TlsAuthentication": "client.authentication",
     "TlsPolicy": "client.tls",
     "TokenAuthentication": "client.authentication",
@@ -208,7 +208,7 @@ _HOMES = {  # the module, and the name there if it is another
     "UnavailableError": "client.error",
     "WrongPortError": "client.error",
     "AsyncTransaction": "client.transaction",
-    "Transaction": "client.facade.view",
+    "Transaction": "client.facade.client",
     "TransactionState": "client.transaction",
     "TransactionId": "client.transaction",
     "TransactionNotFoundError": "client.error",

@@ -1,13 +1,19 @@
-"""The blocking client: the asyncio one, driven from ordinary threads."""
+"""The blocking client: the asyncio one, driven from ordinary threads.
+
+With the smaller things it makes: tables, layouts and transactions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, Unpack
 
 from magnetar.client.checkpoint import Checkpoint
 from magnetar.client.client import AsyncPulsarClient, ClientOptions
+from magnetar.client.enlisting import Enlisting, TransactionHandle
+from magnetar.client.event import LayoutChange
 from magnetar.client.facade.consumer import (
     CheckpointConsumer,
     Consumer,
@@ -15,11 +21,11 @@ from magnetar.client.facade.consumer import (
     Reader,
     StreamConsumer,
 )
-from magnetar.client.facade.loop import BackgroundLoop
+from magnetar.client.facade.loop import BackgroundLoop, SyncHandle, waited
 from magnetar.client.facade.producer import Producer
-from magnetar.client.facade.view import LayoutChanges, TableView, Transaction
 from magnetar.client.handle import behind
 from magnetar.client.keyword import describe, mirror
+from magnetar.client.layout import AsyncLayoutChanges
 from magnetar.client.message_id import Start
 from magnetar.client.option import (
     CheckpointOptions,
@@ -31,10 +37,15 @@ from magnetar.client.option import (
     Topics,
 )
 from magnetar.client.quantity import Duration
+from magnetar.client.reader import AsyncTableView
 from magnetar.client.schema.schema import BYTES, D, Schema
+from magnetar.client.transaction import AsyncTransaction, TransactionState
+from magnetar.model.transaction import TransactionId
 
 if TYPE_CHECKING:
     from magnetar.client.admin.blocking import AdminClient
+
+T = TypeVar("T")
 
 
 class PulsarClient:
@@ -200,3 +211,84 @@ class PulsarClient:
     ) -> None:
         with behind(error):
             self.close()
+
+
+class TableView(SyncHandle[AsyncTableView[T]], Generic[T]):
+    """Made by `client.table_view`: the latest value of every key."""
+
+    @property
+    def topic(self) -> str:
+        return self._inner.topic
+
+    def get(self, key: str, default: T | None = None) -> T | None:
+        return self._call(lambda: self._inner.get(key, default))
+
+    def keys(self) -> list[str]:
+        return self._call(lambda: list(self._inner.keys()))
+
+    def values(self) -> list[T]:
+        return self._call(lambda: list(self._inner.values()))
+
+    def items(self) -> list[tuple[str, T]]:
+        return self._call(lambda: list(self._inner.items()))
+
+    def __getitem__(self, key: str) -> T:
+        return self._call(lambda: self._inner[key])
+
+    def __contains__(self, key: object) -> bool:
+        return self._call(lambda: key in self._inner)
+
+    def __len__(self) -> int:
+        return self._call(lambda: len(self._inner))
+
+    def listen(self, listener: Callable[[str, T | None], None]) -> None:
+        """Call for every key there is, then for every change; on the client's thread."""
+        self._call(lambda: self._inner.listen(listener))
+
+    refresh = waited(AsyncTableView.refresh)
+
+
+class LayoutChanges(SyncHandle[AsyncLayoutChanges]):
+    """Made by `client.layout_changes`: the segments there are, then every change of them."""
+
+    @property
+    def topic(self) -> str:
+        return self._inner.topic
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> LayoutChange:
+        async def body() -> LayoutChange | None:
+            try:
+                return await anext(self._inner)
+            except StopAsyncIteration:  # cannot cross the border of a coroutine
+                return None
+
+        change = self._run(body())
+        if change is None:
+            raise StopIteration
+        return change
+
+
+class Transaction(SyncHandle[AsyncTransaction], TransactionHandle):
+    """Made by `client.transaction`: `with` commits at the end, and aborts on an exception."""
+
+    @property
+    def id(self) -> TransactionId:
+        """The number of its coordinator, and the number that it gave out."""
+        return self._inner.id
+
+    @property
+    def state(self) -> TransactionState:
+        return self._call(lambda: self._inner.state)
+
+    @property
+    def enlisting(self) -> Enlisting:
+        return self._inner
+
+    commit = waited(AsyncTransaction.commit)
+    abort = waited(AsyncTransaction.abort)
+
+    def __exit__(self, *raised: object) -> None:
+        self._run(self._inner.__aexit__(*raised))

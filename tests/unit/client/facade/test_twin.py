@@ -10,8 +10,8 @@ import pytest
 from magnetar.client.checkpoint_consumer import AsyncCheckpointConsumer
 from magnetar.client.client import AsyncPulsarClient
 from magnetar.client.consumer import AsyncConsumer, AsyncQueueConsumer
-from magnetar.client.facade import consumer, view
-from magnetar.client.facade.client import PulsarClient
+from magnetar.client.facade import consumer
+from magnetar.client.facade.client import LayoutChanges, PulsarClient, TableView
 from magnetar.client.facade.producer import Producer
 from magnetar.client.layout import AsyncLayoutChanges
 from magnetar.client.producer import AsyncProducer
@@ -23,11 +23,11 @@ TWINS = [
     (AsyncStreamConsumer, consumer.StreamConsumer),
     (AsyncQueueConsumer, consumer.QueueConsumer),
     (AsyncCheckpointConsumer, consumer.CheckpointConsumer),
-    (AsyncLayoutChanges, view.LayoutChanges),
+    (AsyncLayoutChanges, LayoutChanges),
     (AsyncProducer, Producer),
     (AsyncConsumer, consumer.Consumer),
     (AsyncReader, consumer.Reader),
-    (AsyncTableView, view.TableView),
+    (AsyncTableView, TableView),
 ]
 # What the client calls itself; the last three are for `magnetar.columns`.
 INTERNAL = {
