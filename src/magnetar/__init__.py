@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from magnetar.client.authentication import Authentication as Authentication
     from magnetar.client.authentication import BasicAuthentication as BasicAuthentication
     from magnetar.client.authentication import TlsAuthentication as TlsAuthentication
+    from magnetar.client.authentication import TlsPolicy as TlsPolicy
     from magnetar.client.authentication import TokenAuthentication as Token
     from magnetar.client.authentication import TokenAuthentication as TokenAuthentication
     from magnetar.client.checkpoint import Checkpoint as Checkpoint
@@ -106,7 +107,6 @@ if TYPE_CHECKING:
     from magnetar.client.subscription import SubscriptionType as SubscriptionType
     from magnetar.client.telemetry import PrometheusTelemetry as PrometheusTelemetry
     from magnetar.client.telemetry import Telemetry as Telemetry
-    from magnetar.client.tls import TlsPolicy as TlsPolicy
     from magnetar.client.tracing import OpenTelemetry as OpenTelemetry
     from magnetar.client.transaction import AsyncTransaction as AsyncTransaction
     from magnetar.client.transaction import TransactionId as TransactionId
@@ -200,7 +200,7 @@ _HOMES = {  # the module, and the name there if it is another
     "SubscriptionType": "client.subscription",
     "TableView": "client.facade.client",
     "TlsAuthentication": "client.authentication",
-    "TlsPolicy": "client.tls",
+    "TlsPolicy": "client.authentication",
     "TokenAuthentication": "client.authentication",
     "TopicTerminatedError": "client.error",
     "TransactionConflictError": "client.error",

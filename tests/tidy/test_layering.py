@@ -110,7 +110,7 @@ LAZY: Mapping[str, str] = {
     "client/admin/service.py": "the blocking client, and with it a command, needs no event loop",
     "errors.py": "every command starts with this module, and few words are misspelled",
     "client/error.py": "a command over plain HTTP that does not fail needs no TLS",
-    "client/tls.py": "a command over plain HTTP needs no TLS",
+    "client/authentication.py": "a command over plain HTTP needs no TLS",
     "client/message_id.py": "the admin commands use ids and never meet the protocol",
     "client/cipher_loader.py": "cryptography comes with an extra",
     "client/schema/schema.py": "fastavro takes its time, and most clients have no Avro",

@@ -19,10 +19,10 @@ from magnetar.client.authentication import (
     Authentication,
     BasicAuthentication,
     TlsAuthentication,
+    TlsPolicy,
     TokenAuthentication,
 )
 from magnetar.client.error import PulsarError
-from magnetar.client.tls import TlsPolicy
 from magnetar.errors import InvalidConfiguration, ServiceNotReady
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.configuration import Configuration

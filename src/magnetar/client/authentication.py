@@ -1,15 +1,19 @@
-"""Who the client says it is."""
+"""Who the client says it is, and how it makes sure of a broker."""
 
 from __future__ import annotations
 
 import base64
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 from magnetar.client.error import AuthenticationError, ConfigurationError, PulsarError
+
+if TYPE_CHECKING:
+    import ssl
 
 Supplier: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 
@@ -137,3 +141,65 @@ def _encode(token: object) -> bytes:
 
 async def _encode_later(token: Awaitable[str]) -> bytes:
     return _encode(await token)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPolicy:
+    """Files are PEM; they are read again for every new connection, so that they can be renewed."""
+
+    trust_certs: str | Path | None = None
+    """Who may sign a broker's certificate; None leaves it to the system."""
+    certificate: str | Path | None = None
+    key: str | Path | None = None
+    allow_insecure: bool = False
+    """Take any certificate from anybody: for trying things out."""
+    verify_hostname: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigurationError("A client certificate needs both its file and its key's")
+
+    def _find_bad(self) -> str:
+        """The file that cannot be opened: the library does not say which."""
+        given = [str(each) for each in (self.trust_certs, self.certificate, self.key) if each]
+        return next((each for each in given if not os.access(each, os.R_OK)), ", ".join(given))
+
+    def load(self) -> ssl.SSLContext:
+        """Raise ConfigurationError for a file that is missing or unreadable."""
+        import ssl
+
+        if self.trust_certs is None:
+            context = ssl.create_default_context()
+        else:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            if self.trust_certs is not None:
+                context.load_verify_locations(cafile=self.trust_certs)
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.key, password=lambda: "")
+        except ssl.SSLError as error:
+            raise ConfigurationError(f"TLS: {error.reason or 'not a PEM file'}") from None
+        except OSError as error:
+            raise ConfigurationError(
+                f"TLS: {self._find_bad()}: {error.strerror or error}"
+            ) from None
+        context.check_hostname = self.verify_hostname and not self.allow_insecure
+        if self.allow_insecure:
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+Tls: TypeAlias = "TlsPolicy | ssl.SSLContext"
+
+
+def with_certificate(tls: Tls | None, authentication: Authentication | None) -> Tls:
+    """The policy that also shows the certificate of a `TlsAuthentication`."""
+    policy = TlsPolicy() if tls is None else tls
+    if isinstance(policy, TlsPolicy) and isinstance(authentication, TlsAuthentication):
+        return replace(policy, certificate=authentication.certificate, key=authentication.key)
+    return policy
+
+
+def load_tls(tls: Tls) -> ssl.SSLContext:
+    return tls.load() if isinstance(tls, TlsPolicy) else tls

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar, Unpack
 
-from magnetar.client.authentication import Authentication
+from magnetar.client.authentication import Authentication, Tls, TlsPolicy
 from magnetar.client.checkpoint import Checkpoint, check_start
 from magnetar.client.checkpoint_consumer import AsyncCheckpointConsumer
 from magnetar.client.consumer import AsyncConsumer, AsyncQueueConsumer, IndividualConsumer
@@ -45,7 +45,6 @@ from magnetar.client.session import MEMORY_BYTES_DEFAULT, Session, make_session
 from magnetar.client.stream import AsyncStreamConsumer
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.telemetry import Telemetry
-from magnetar.client.tls import Tls, TlsPolicy
 from magnetar.client.topic_set import ConsumerTarget
 from magnetar.client.transaction import TIMEOUT_S, TransactionOpening, open_transaction
 from magnetar.errors import InvalidName

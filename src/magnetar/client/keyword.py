@@ -16,6 +16,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar
 
+from magnetar.client.authentication import TlsPolicy
 from magnetar.client.encryption import ConsumerEncryption, ProducerEncryption
 from magnetar.client.error import ConfigurationError
 from magnetar.client.policy import (
@@ -24,7 +25,6 @@ from magnetar.client.policy import (
     ConnectionPolicy,
     DeadLetterPolicy,
 )
-from magnetar.client.tls import TlsPolicy
 from magnetar.errors import nearest
 from magnetar.wire.command import CompressionType, ProducerAccessMode
 

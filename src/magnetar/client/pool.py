@@ -6,12 +6,11 @@ import asyncio
 from typing import TypeAlias
 
 from magnetar.client.address import BrokerAddress
-from magnetar.client.authentication import Authentication
+from magnetar.client.authentication import Authentication, Tls, load_tls, with_certificate
 from magnetar.client.connection import Connection
 from magnetar.client.error import AlreadyClosedError, ConfigurationError, ConnectError
 from magnetar.client.event import ConnectionOpened, Events
 from magnetar.client.policy import ConnectionPolicy
-from magnetar.client.tls import Tls, load_tls, with_certificate
 from magnetar.runtime.clock import SYSTEM, Clock, Timer
 from magnetar.runtime.worker import run_in_thread
 

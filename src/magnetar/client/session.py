@@ -9,7 +9,7 @@ from itertools import count
 from typing import Final
 
 from magnetar.client.address import parse_addresses
-from magnetar.client.authentication import Authentication, NoAuthentication
+from magnetar.client.authentication import Authentication, NoAuthentication, Tls
 from magnetar.client.connection import parse_description
 from magnetar.client.event import Events, OnEvent
 from magnetar.client.handle import Closable
@@ -20,7 +20,6 @@ from magnetar.client.publication import ProducerSettings
 from magnetar.client.schema.book import SchemaBook
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.telemetry import Telemetry
-from magnetar.client.tls import Tls
 from magnetar.runtime.clock import Clock
 from magnetar.runtime.task import TaskScope
 

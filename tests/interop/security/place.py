@@ -10,8 +10,7 @@ from pathlib import Path
 import pulsar
 
 from magnetar.client.admin import AdminClient
-from magnetar.client.authentication import TokenAuthentication
-from magnetar.client.tls import TlsPolicy
+from magnetar.client.authentication import TlsPolicy, TokenAuthentication
 from magnetar.client.token import create_token
 from magnetar.runtime.clock import SystemClock
 from magnetar.testing.broker import MagnetarBroker, Setting, find_ports

@@ -15,6 +15,7 @@ from magnetar.client.authentication import (
     Authentication,
     BasicAuthentication,
     TlsAuthentication,
+    TlsPolicy,
     TokenAuthentication,
 )
 from magnetar.client.client import AsyncPulsarClient
@@ -23,7 +24,6 @@ from magnetar.client.error import (
     ConfigurationError,
     ConnectError,
 )
-from magnetar.client.tls import TlsPolicy
 from tests.authority import Authority
 from tests.interop.security.place import PASSWORD, Place, security_settings, token_of
 

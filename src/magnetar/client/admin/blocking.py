@@ -21,9 +21,8 @@ from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
 from magnetar.client.admin.service import AsyncAdmin
 from magnetar.client.admin.transport import Document, Grants, Ids, Names
 from magnetar.client.admin.value import StoredEntry, Version, Versions
-from magnetar.client.authentication import Authentication
+from magnetar.client.authentication import Authentication, Tls
 from magnetar.client.message_id import MessageId
-from magnetar.client.tls import Tls
 
 if TYPE_CHECKING:
     from magnetar.model.answer.broker import (

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from magnetar.client.admin.network import CALLS_MAX, READ_BYTES, Stream
-from magnetar.client.tls import Tls, load_tls
+from magnetar.client.authentication import Tls, load_tls
 from magnetar.runtime.clock import SYSTEM, Clock
 from magnetar.runtime.worker import run_in_thread
 

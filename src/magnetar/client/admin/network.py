@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final, Protocol, TypeVar
 
-from magnetar.client.tls import Tls, load_tls
+from magnetar.client.authentication import Tls, load_tls
 
 T = TypeVar("T")
 

@@ -22,9 +22,8 @@ from magnetar.client.admin.operation import (
 )
 from magnetar.client.admin.policy import AsyncTopicPolicyAdmin
 from magnetar.client.admin.transport import Transport
-from magnetar.client.authentication import Authentication, TokenAuthentication
+from magnetar.client.authentication import Authentication, Tls, TokenAuthentication
 from magnetar.client.error import ConfigurationError
-from magnetar.client.tls import Tls
 
 
 class AsyncAdmin:

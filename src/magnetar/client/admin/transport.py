@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, quote, urlencode, urljoin, urlsplit
 import h11
 
 from magnetar.client.admin.network import CALLS_MAX, Network, Stream
-from magnetar.client.authentication import Authentication, http_headers
+from magnetar.client.authentication import Authentication, Tls, http_headers, with_certificate
 from magnetar.client.error import (
     AdminUnreachable,
     AlreadyClosedError,
@@ -22,7 +22,6 @@ from magnetar.client.error import (
     decode_status,
     tell_cause,
 )
-from magnetar.client.tls import Tls, with_certificate
 
 _REDIRECTS_MAX: Final = 5
 _REDIRECT_STATUSES: Final = (301, 302, 307, 308)
