@@ -29,7 +29,7 @@ from magnetar.client.encryption import (
     ProducerFailure,
 )
 from magnetar.client.error import CryptoError
-from magnetar.client.value import Unprepared
+from magnetar.client.schema.book import Unprepared
 from magnetar.runtime.log import Logger
 from magnetar.wire.command import EncryptionKeys, KeyValue, MessageMetadata
 

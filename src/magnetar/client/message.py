@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import NO_SEGMENT, MessageId
 from magnetar.client.progress import Progress
-from magnetar.client.value import RAW, Values
+from magnetar.client.schema.book import RAW, Values
 from magnetar.model.segment import SegmentId
 from magnetar.wire.batch import EvenBatch
 from magnetar.wire.command import MessageMetadata, SingleMessageMetadata, signed64

@@ -32,9 +32,9 @@ from magnetar.client.interceptor import tell_refused
 from magnetar.client.message import Message, Origin
 from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.redelivery import RedeliveryPlan, RedeliveryTimes
+from magnetar.client.schema.book import SchemaValues
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, Floor, ReaderPlace, encode_subscribe
-from magnetar.client.value import SchemaValues
 from magnetar.model.name import TopicName
 from magnetar.runtime.log import Logger
 from magnetar.wire.ackset import decode_ack_set

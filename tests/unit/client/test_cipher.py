@@ -17,7 +17,7 @@ from magnetar.client.encryption import (
     ProducerEncryption,
 )
 from magnetar.client.error import ConfigurationError, CryptoError
-from magnetar.client.value import Unprepared
+from magnetar.client.schema.book import Unprepared
 from magnetar.wire.command import MessageMetadata
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey

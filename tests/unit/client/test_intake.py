@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from magnetar.client.delivery import Intake
-from magnetar.client.value import Unprepared
+from magnetar.client.schema.book import Unprepared
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.command import CommandMessage
 
