@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from magnetar.client.error import SchemaError
-from magnetar.client.schema.codec import Codec
+from magnetar.client.schema.codec import BY_TYPE, Codec, parse_json
 from magnetar.client.schema.key_value import KeyValue, encoding_of, split_data, split_schema
-from magnetar.client.schema.primitive import BY_TYPE, parse_json
 from magnetar.model.schema import SchemaData, SchemaType
 from magnetar.rules.descriptor import read_message
 from magnetar.rules.protobuf import ProtobufUnreadable

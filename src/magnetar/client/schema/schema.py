@@ -8,11 +8,10 @@ from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, overload
 
 from magnetar.client.error import ConfigurationError, SchemaError
-from magnetar.client.schema import primitive
-from magnetar.client.schema.codec import Codec, refuse_value
+from magnetar.client.schema import codec
+from magnetar.client.schema.codec import Codec, EncodedCodec, JsonCodec, refuse_value
 from magnetar.client.schema.generic import AutoCodec
 from magnetar.client.schema.key_value import KeyValue, KeyValueCodec, KeyValueEncoding
-from magnetar.client.schema.primitive import EncodedCodec, JsonCodec
 from magnetar.client.schema.protobuf import ProtobufCodec, ProtobufMessage
 from magnetar.client.schema.shape import Form, build_shape
 from magnetar.model.schema import SchemaData, SchemaType
@@ -93,10 +92,10 @@ class Schema(Generic[T]):
     @staticmethod
     def of(kind: SchemaType) -> Schema[Any]:
         """That of single values of a type, as brokers and their schemas name it."""
-        codec = primitive.BY_TYPE.get(kind)
-        if codec is None:
+        known = codec.BY_TYPE.get(kind)
+        if known is None:
             raise SchemaError(f"Values of type {kind.name} need more than their type to be read")
-        return Schema(codec)
+        return Schema(known)
 
     @overload
     @staticmethod
@@ -167,24 +166,24 @@ class Schema(Generic[T]):
         With `base` they go out under that one, and bytes that it cannot read are refused.
         """
         if base is None:
-            return Schema(primitive.BytesCodec(SchemaData(SchemaType.AUTO_PUBLISH)))
+            return Schema(codec.BytesCodec(SchemaData(SchemaType.AUTO_PUBLISH)))
         return Schema(EncodedCodec(base._codec))
 
 
-Schema.BYTES = Schema(primitive.BYTES)
-Schema.STRING = Schema(primitive.STRING)
-Schema.BOOL = Schema(primitive.BOOLEAN)
-Schema.INT8 = Schema(primitive.INT8)
-Schema.INT16 = Schema(primitive.INT16)
-Schema.INT32 = Schema(primitive.INT32)
-Schema.INT64 = Schema(primitive.INT64)
-Schema.FLOAT32 = Schema(primitive.FLOAT)
-Schema.FLOAT64 = Schema(primitive.DOUBLE)
-Schema.TIMESTAMP = Schema(primitive.TIMESTAMP)
-Schema.INSTANT = Schema(primitive.INSTANT)
-Schema.LOCAL_DATE = Schema(primitive.LOCAL_DATE)
-Schema.LOCAL_TIME = Schema(primitive.LOCAL_TIME)
-Schema.LOCAL_DATE_TIME = Schema(primitive.LOCAL_DATE_TIME)
+Schema.BYTES = Schema(codec.BYTES)
+Schema.STRING = Schema(codec.STRING)
+Schema.BOOL = Schema(codec.BOOLEAN)
+Schema.INT8 = Schema(codec.INT8)
+Schema.INT16 = Schema(codec.INT16)
+Schema.INT32 = Schema(codec.INT32)
+Schema.INT64 = Schema(codec.INT64)
+Schema.FLOAT32 = Schema(codec.FLOAT)
+Schema.FLOAT64 = Schema(codec.DOUBLE)
+Schema.TIMESTAMP = Schema(codec.TIMESTAMP)
+Schema.INSTANT = Schema(codec.INSTANT)
+Schema.LOCAL_DATE = Schema(codec.LOCAL_DATE)
+Schema.LOCAL_TIME = Schema(codec.LOCAL_TIME)
+Schema.LOCAL_DATE_TIME = Schema(codec.LOCAL_DATE_TIME)
 BYTES: Final[Any] = Schema.BYTES
 """What a keyword `schema: Schema[D]` is unless it is given."""
 
