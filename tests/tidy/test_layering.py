@@ -125,7 +125,7 @@ LAZY: Mapping[str, str] = {
 }
 # Modules loaded by name, and why.
 BY_NAME: Mapping[str, str] = {
-    "client/arrow_receiver.py": "pyarrow comes with an extra, and is slow to load",
+    "client/checkpoint_consumer.py": "pyarrow comes with an extra, and is slow to load",
     "columns/__init__.py": "a name is loaded with its first use: some need pyarrow",
     "__init__.py": "a public name is loaded with its first use, so that the import stays quick",
     "broker/administration/__init__.py": "a function is registered when its module is loaded",

@@ -52,7 +52,7 @@ INHERITED: Beyond = {
     "client/facade/consumer.py:QueueConsumer": (28, _CONSUMER),
     "client/facade/consumer.py:SyncIndividual": (28, _CONSUMER),
     "client/producer.py:AsyncProducer": (28, "what its users call, and the loop that sends"),
-    "client/segment_consumer.py:SegmentConsumer": (29, "what one topic of a consumer is told"),
+    "client/consumer_set.py:SegmentConsumer": (29, "what one topic of a consumer is told"),
     "client/stream.py:AsyncStreamConsumer": (32, _CONSUMER),
     "client/stream.py:StreamTopic": (27, "what one topic of a consumer is told"),
     "columns/entry_reader.py:AsyncEntryReader": (32, "a consumer of one segment, read by entries"),

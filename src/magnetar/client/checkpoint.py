@@ -1,7 +1,8 @@
-"""How far a reader has come in a topic, as a value to keep.
+"""How far a reader has come in a topic: as a value to keep, and while it reads.
 
-Its bytes are Apache Pulsar's, save those of a point in time, which are our own. Its JSON is for
-people: `{"positions": {"0": "12:3:-1:-1"}}`, `{"start": "earliest"}` or `{"at": "2026-…"}`.
+The bytes of a checkpoint are Apache Pulsar's, save those of a point in time, which are our own. Its
+JSON is for people: `{"positions": {"0": "12:3:-1:-1"}}`, `{"start": "earliest"}` or
+`{"at": "2026-…"}`.
 """
 
 from __future__ import annotations
@@ -12,18 +13,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from magnetar.client.error import ConfigurationError
 from magnetar.client.message_id import (
+    EARLIEST_ID,
+    LATEST_ID,
     ByteSource,
     MessageId,
     Vector,
     decode_vector,
     encode_vector,
 )
+from magnetar.client.progress import Placed
 from magnetar.client.quantity import to_ms
-from magnetar.model.segment import SegmentId
+from magnetar.client.subscription import Floor
+from magnetar.model.layout import Layout
+from magnetar.model.segment import Segment, SegmentId
+
+R = TypeVar("R")
 
 _LONG: Final = struct.Struct(">q")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -174,3 +182,81 @@ def check_start(start: object) -> None:
             "start is a Checkpoint: Checkpoint.EARLIEST, LATEST, .at(moment) or .from_bytes(saved),"
             f" not {start!r}"
         )
+
+
+class ReadPositions:
+    """Where a reader stands in every segment, and which of them are read to their end."""
+
+    def __init__(self, *, is_alone: bool) -> None:
+        self.places: dict[SegmentId, MessageId] = {}
+        """The message before the first one to come of each segment."""
+        self.ends: dict[SegmentId, MessageId] = {}
+        self.finished: set[SegmentId] = set()
+        self.taken: dict[SegmentId, Placed] = {}
+        """The last message received of each segment."""
+        self._is_alone = is_alone
+        self._start = Checkpoint.LATEST
+        self._began_at_ms = 0
+        self._first: frozenset[SegmentId] = frozenset()
+
+    def begin(self, start: Checkpoint, layout: Layout, *, now_ms: int) -> None:
+        self._start = start
+        self._began_at_ms = now_ms
+        self._first = frozenset(layout.by_id)
+        self.places = dict(start.positions)
+        self.ends.clear()
+        self.taken.clear()
+        self.finished = {
+            segment.id
+            for segment in layout.segments
+            if segment.is_sealed and self.places.get(segment.id) == LATEST_ID
+        }
+        for segment in layout.sealed:
+            if self._is_skipped(segment):
+                self.places[segment.id] = LATEST_ID
+                self.finished.add(segment.id)
+
+    def reached(self) -> dict[SegmentId, MessageId]:
+        """The last message received of each segment, or the one before the first to come."""
+        return self.places | {number: message.place for number, message in self.taken.items()}
+
+    def _is_skipped(self, segment: Segment) -> bool:
+        """Whether everything in a sealed segment is older than the start."""
+        if self._start.is_latest:
+            return True
+        at_ms, sealed_at_ms = self._start.at_ms, segment.sealed_at_ms
+        return at_ms is not None and sealed_at_ms is not None and sealed_at_ms < at_ms
+
+    def start_ms(self, segment: Segment | None) -> int | None:
+        """The time to begin a segment at that has no place yet.
+
+        "Latest" in a group is the time the member came: it may get a segment only after another
+        member has let go of it, and what came in between must not be lost.
+        """
+        at_ms = self._start.at_ms
+        if self._start.is_latest and not self._is_alone:
+            at_ms = self._began_at_ms
+        if at_ms is None or segment is None or segment.created_at_ms >= at_ms:
+            return None
+        return at_ms
+
+    def floor(self, number: SegmentId) -> Floor:
+        place = self.reached().get(number)
+        if place is not None:
+            return Floor(place, is_included=False)
+        if self._start.is_latest and self._is_alone and number in self._first:
+            return Floor(LATEST_ID, is_included=False)
+        return Floor(EARLIEST_ID, is_included=True)
+
+    def plan(self, reads: Mapping[SegmentId, R], layout: Layout) -> dict[SegmentId, R]:
+        """Segments that are not read to the end and whose parents are."""
+        by_id = layout.by_id
+        return {
+            number: read
+            for number, read in reads.items()
+            if number not in self.finished
+            and all(
+                parent in self.finished or parent not in reads
+                for parent in (by_id[number].parents if number in by_id else ())
+            )
+        }

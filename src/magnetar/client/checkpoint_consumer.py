@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from magnetar.client.arrow_receiver import ArrowReceiver
-from magnetar.client.checkpoint import Checkpoint, check_start
-from magnetar.client.consumer_set import ConsumerSet, SegmentRead
+from magnetar.client.checkpoint import Checkpoint, ReadPositions, check_start
+from magnetar.client.consumer_set import ConsumerSet, SegmentConsumer, SegmentRead, covers
 from magnetar.client.delivery import RawEntry
 from magnetar.client.error import (
     AlreadyClosedError,
+    ConfigurationError,
     FeatureNotSupportedError,
     NotFoundError,
     PulsarError,
 )
 from magnetar.client.handle import ConsumerStats
-from magnetar.client.inbox import Inbox, InboxSource
+from magnetar.client.inbox import Inbox, InboxSource, Receiver
 from magnetar.client.layout import LayoutWatch
 from magnetar.client.membership import Membership
 from magnetar.client.message import Message
-from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.progress import Placed
-from magnetar.client.segment_consumer import SegmentConsumer, covers
+from magnetar.client.quantity import Duration
+from magnetar.client.retry import find_deadline
 from magnetar.client.session import Session
 from magnetar.client.stream import plan_assigned
 from magnetar.client.subscribed_topic import origin_of, plan_reads
-from magnetar.client.subscription import ConsumerSettings, Floor
+from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.topic_consumer import TopicConsumer, count_lag
-from magnetar.model.layout import Layout
 from magnetar.model.migration import MANAGED
 from magnetar.model.name import TopicName, parse_topic
 from magnetar.model.scalable import ConsumerAssignment, ConsumerKind, LayoutView
-from magnetar.model.segment import Segment, SegmentId
+from magnetar.model.segment import SegmentId
 from magnetar.runtime.log import Logger
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -43,86 +46,6 @@ _PASSED_S: Final = 1.0
 """How often the position is sent to the broker: it needs it to say that a segment has ended."""
 
 _log = Logger(__name__)
-
-
-class ReadPositions:
-    """Where a reader stands in every segment, and which of them are read to their end."""
-
-    def __init__(self, *, is_alone: bool) -> None:
-        self.places: dict[SegmentId, MessageId] = {}
-        """The message before the first one to come of each segment."""
-        self.ends: dict[SegmentId, MessageId] = {}
-        self.finished: set[SegmentId] = set()
-        self.taken: dict[SegmentId, Placed] = {}
-        """The last message received of each segment."""
-        self._is_alone = is_alone
-        self._start = Checkpoint.LATEST
-        self._began_at_ms = 0
-        self._first: frozenset[SegmentId] = frozenset()
-
-    def begin(self, start: Checkpoint, layout: Layout, *, now_ms: int) -> None:
-        self._start = start
-        self._began_at_ms = now_ms
-        self._first = frozenset(layout.by_id)
-        self.places = dict(start.positions)
-        self.ends.clear()
-        self.taken.clear()
-        self.finished = {
-            segment.id
-            for segment in layout.segments
-            if segment.is_sealed and self.places.get(segment.id) == LATEST_ID
-        }
-        for segment in layout.sealed:
-            if self._is_skipped(segment):
-                self.places[segment.id] = LATEST_ID
-                self.finished.add(segment.id)
-
-    def reached(self) -> dict[SegmentId, MessageId]:
-        """The last message received of each segment, or the one before the first to come."""
-        return self.places | {number: message.place for number, message in self.taken.items()}
-
-    def _is_skipped(self, segment: Segment) -> bool:
-        """Whether everything in a sealed segment is older than the start."""
-        if self._start.is_latest:
-            return True
-        at_ms, sealed_at_ms = self._start.at_ms, segment.sealed_at_ms
-        return at_ms is not None and sealed_at_ms is not None and sealed_at_ms < at_ms
-
-    def start_ms(self, segment: Segment | None) -> int | None:
-        """The time to begin a segment at that has no place yet.
-
-        "Latest" in a group is the time the member came: it may get a segment only after another
-        member has let go of it, and what came in between must not be lost.
-        """
-        at_ms = self._start.at_ms
-        if self._start.is_latest and not self._is_alone:
-            at_ms = self._began_at_ms
-        if at_ms is None or segment is None or segment.created_at_ms >= at_ms:
-            return None
-        return at_ms
-
-    def floor(self, number: SegmentId) -> Floor:
-        place = self.reached().get(number)
-        if place is not None:
-            return Floor(place, is_included=False)
-        if self._start.is_latest and self._is_alone and number in self._first:
-            return Floor(LATEST_ID, is_included=False)
-        return Floor(EARLIEST_ID, is_included=True)
-
-    def plan(
-        self, reads: Mapping[SegmentId, SegmentRead], layout: Layout
-    ) -> dict[SegmentId, SegmentRead]:
-        """Segments that are not read to the end and whose parents are."""
-        by_id = layout.by_id
-        return {
-            number: read
-            for number, read in reads.items()
-            if number not in self.finished
-            and all(
-                parent in self.finished or parent not in reads
-                for parent in (by_id[number].parents if number in by_id else ())
-            )
-        }
 
 
 class CheckpointTopic(InboxSource):
@@ -343,7 +266,18 @@ class CheckpointTopic(InboxSource):
                 part.acknowledge_cumulative(message.place)
 
 
-class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
+class ColumnReading(Protocol):
+    """Entries on their way into one batch."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def add(self, raw: RawEntry) -> None: ...
+
+    def take(self) -> pa.RecordBatch: ...
+
+
+class AsyncCheckpointConsumer(Receiver[T], Generic[T]):
     """Made by `client.checkpoint_consumer`; an async context manager and iterator of messages.
 
     A segment is read once all it came out of is read to the end, so that every key is read in
@@ -358,12 +292,21 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
         start: Checkpoint,
         group: str | None,
     ) -> None:
-        super().__init__(Inbox(session.clock), settings.columns)
+        super().__init__(Inbox(session.clock))
         self._session = session
         self._settings = settings
         self._start = start
         self._group = group
         self._reading = CheckpointTopic(session, topic, settings, self._inbox, group)
+        self._columns: ColumnReading | None = None
+        if settings.columns:
+            try:
+                reading = importlib.import_module("magnetar.columns.reading")
+            except ModuleNotFoundError as error:
+                raise ConfigurationError(
+                    f"columns need {error.name}: pip install 'magnetar[spark]'"
+                ) from None
+            self._columns = reading.ColumnReading(settings.columns)
 
     @property
     def topic(self) -> str:
@@ -396,6 +339,25 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
             await self._reading.close()
             raise
         self._session.made[self] = None
+
+    async def receive_arrow(
+        self, max_rows: int = 10_000, timeout: Duration | None = None
+    ) -> pa.RecordBatch:
+        """What is here as soon as there is something, as an Arrow batch of the chosen `columns`.
+
+        It ends with the entry that makes it `max_rows` or more, and is empty after `timeout`.
+        """
+        columns = self._columns
+        if columns is None:
+            raise ConfigurationError("receive_arrow needs columns=[...] when the reader is made")
+        deadline = find_deadline(timeout, self._inbox.clock)
+        while True:
+            while columns.rows < max_rows and (found := self._inbox.take_raw()) is not None:
+                if self._reading.take_raw(*found):
+                    columns.add(found[1])
+            if columns.rows or not await self._inbox.wait(deadline):
+                self._inbox.received += columns.rows
+                return columns.take()
 
     def checkpoint(self) -> Checkpoint:
         """Where the application has come: what it received is before it, all the rest after."""
@@ -434,5 +396,6 @@ class AsyncCheckpointConsumer(ArrowReceiver[T], Generic[T]):
         self._session.made.pop(self, None)
         await self._reading.close()
 
-    def _take_raw(self, part: TopicConsumer, raw: RawEntry) -> bool:
-        return self._reading.take_raw(part, raw)
+    def _check_messages(self) -> None:
+        if self._columns is not None:
+            raise ConfigurationError("A reader of columns has no messages; use receive_arrow")

@@ -1,4 +1,4 @@
-"""Keeping one consumer on each segment that is wanted, while what is wanted changes."""
+"""One consumer on each segment that is wanted, while what is wanted changes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
+from magnetar.client.connection import Connection
 from magnetar.client.error import (
     AlreadyClosedError,
     ConsumerBusyError,
     NotFoundError,
     PulsarError,
 )
+from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.retry import wait_all
 from magnetar.client.session import Session
-from magnetar.client.topic_consumer import TopicConsumer
+from magnetar.client.subscription import Floor
+from magnetar.client.topic_consumer import TopicConsumer, ask_last
 from magnetar.client.watch import make_backoff
 from magnetar.model.name import TopicName
 from magnetar.model.segment import HashRange, SegmentId
 from magnetar.runtime.log import Logger
+from magnetar.wire.command import position_of
 
 _log = Logger(__name__)
 
@@ -31,6 +35,49 @@ class SegmentRead(NamedTuple):
     buckets: tuple[HashRange, ...] = ()
     is_guest: bool = False
     """For a moment only, under a name that no controller takes for a reader it has sent."""
+
+
+class SegmentConsumer(TopicConsumer):
+    """Knows where it stands in the segment, and whether that is its end."""
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether the application has got everything there will ever be."""
+        return self.has_reached_end and self._untaken == 0 and not len(self._intake)
+
+    @property
+    def place(self) -> MessageId | None:
+        """After which message a reader reads on; None while that is "earliest" or "latest"."""
+        floor = self._reader.floor
+        if floor is None or floor.id in (EARLIEST_ID, LATEST_ID) or floor.is_included:
+            return None
+        return floor.id
+
+    async def seek_time(self, publish_time_ms: int) -> None:
+        """Move a reader, and learn where to: after a loss it starts there again."""
+        await self.seek(publish_time_ms)
+        place = await self._find_place()
+        if place is not None and self.place is None:
+            self._reader.move(Floor(place, is_included=False))
+
+    async def attach(self, connection: Connection) -> None:
+        # Delivery starts over, and the broker reports its end once more.
+        self.has_reached_end = False
+        await super().attach(connection)
+
+    async def _find_place(self) -> MessageId | None:
+        """The broker's word on it, before anything was acknowledged."""
+        timeout = self._session.operation_timeout
+        connection = await self._attachment.wait(timeout)
+        answer = await ask_last(connection, self._id, timeout)
+        if not answer.HasField("consumer_mark_delete_position"):
+            return None
+        return MessageId(*position_of(answer.consumer_mark_delete_position))
+
+
+def covers(place: MessageId | None, last: MessageId) -> bool:
+    """Whether a reader that stands after `place` has nothing to read up to `last`."""
+    return place is not None and (place == LATEST_ID or not Floor(place, False).wants(last))
 
 
 Make = Callable[[SegmentId, SegmentRead], TopicConsumer]

@@ -13,7 +13,7 @@ from magnetar.client.consumer import (
     confirm_all,
     refuse_detached,
 )
-from magnetar.client.consumer_set import ConsumerSet, SegmentRead
+from magnetar.client.consumer_set import ConsumerSet, SegmentConsumer, SegmentRead
 from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.error import ConfigurationError, PulsarError
 from magnetar.client.inbox import Inbox, InboxSource
@@ -23,7 +23,6 @@ from magnetar.client.message import Message
 from magnetar.client.message_id import MessageId, Vector
 from magnetar.client.place import id_of
 from magnetar.client.progress import PositionVector, Progress, UnackedIds
-from magnetar.client.segment_consumer import SegmentConsumer
 from magnetar.client.session import Session
 from magnetar.client.subscribed_topic import may_create, origin_of, plan_reads, settle_segment
 from magnetar.client.subscription import ConsumerSettings, SubscriptionType

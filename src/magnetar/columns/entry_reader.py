@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from magnetar.client.attachment import Permits
 from magnetar.client.connection import Connection
+from magnetar.client.consumer_set import SegmentConsumer
 from magnetar.client.delivery import count_permits
 from magnetar.client.error import PulsarError, PulsarTimeoutError
 from magnetar.client.message_id import EARLIEST_ID, MessageId
-from magnetar.client.segment_consumer import SegmentConsumer
 from magnetar.client.session import Session
 from magnetar.client.subscription import ConsumerSettings, Floor
 from magnetar.model.name import TopicName
