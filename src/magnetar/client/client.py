@@ -39,10 +39,10 @@ from magnetar.client.policy import ConnectionPolicy, DeadLetterPolicy
 from magnetar.client.producer import AsyncProducer
 from magnetar.client.quantity import Duration, Size, parse_size
 from magnetar.client.reader import AsyncReader, AsyncTableView
-from magnetar.client.retry_letter import plan_letters
 from magnetar.client.schema.schema import BYTES, D, Schema
 from magnetar.client.session import MEMORY_BYTES_DEFAULT, Session, make_session
 from magnetar.client.stream import AsyncStreamConsumer
+from magnetar.client.subscribed_topic import plan_letters
 from magnetar.client.subscription import ConsumerSettings
 from magnetar.client.telemetry import Telemetry
 from magnetar.client.topic_set import ConsumerTarget

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from magnetar.client.acknowledgement import check_batch
-from magnetar.client.dead_letter import OpenLetterProducer
+from magnetar.client.dead_letter import OpenLetterProducer, RetryLetters
 from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.error import (
     AlreadyClosedError,
@@ -32,7 +32,6 @@ from magnetar.client.place import Done, Place, id_of, place_of, places_of
 from magnetar.client.policy import DeadLetterPolicy
 from magnetar.client.quantity import Duration, parse_duration, to_ms
 from magnetar.client.retry import run_together
-from magnetar.client.retry_letter import RetryLetters
 from magnetar.client.session import Session
 from magnetar.client.subscribed_topic import SubscribedTopic
 from magnetar.client.subscription import ConsumerSettings

@@ -1,4 +1,7 @@
-"""Messages that were delivered too often: published elsewhere, then acknowledged."""
+"""Messages that were delivered too often: published elsewhere, then acknowledged.
+
+And those put aside before: they go to a retry topic with a delay, and are redelivered from there.
+"""
 
 from __future__ import annotations
 
@@ -115,6 +118,60 @@ class DeadLetters:
         if self._producer is None:
             raise PulsarError("The consumer is closed")
         return self._producer
+
+
+class RetryLetters:
+    """One for a consumer; the count of attempts travels with the message, as a property."""
+
+    def __init__(
+        self,
+        subscription: str,
+        *,
+        retry_topic: str,
+        dead_letter_topic: str,
+        policy: DeadLetterPolicy,
+        open_letter_producer: OpenLetterProducer,
+    ) -> None:
+        self._subscription = subscription
+        self._retry_topic = retry_topic
+        self._dead_letter_topic = dead_letter_topic
+        self._policy = policy
+        self._open_letter_producer = open_letter_producer
+        self._producers: dict[str, LetterProducer] = {}
+
+    async def put_aside(self, message: Message[Any], delay: float) -> None:
+        """Returns once the copy is stored; the caller acknowledges the original then."""
+        attempts = _count(message) + 1
+        origin = {
+            REAL_TOPIC: message.topic,
+            REAL_SUBSCRIPTION: self._subscription,
+            ORIGIN_MESSAGE_ID: message.place.text,
+        }
+        options = copy_options(message, origin)
+        counted = {RECONSUME_TIMES: str(attempts)}
+        target, initial = self._dead_letter_topic, self._policy.initial_subscription
+        if attempts <= self._policy.max_redeliveries:
+            target, initial = self._retry_topic, None
+            counted[DELAY_TIME] = str(int(delay * 1000))
+            options["deliver_after"] = delay
+        options["properties"] = {**(options.get("properties") or {}), **counted}
+        producer = self._producers.get(target)
+        if producer is None:
+            opened = await self._open_letter_producer(target, initial)
+            producer = self._producers.setdefault(target, opened)
+            if producer is not opened:  # another message was faster
+                await opened.close()
+        await producer.send(message.data, **options)
+
+    async def close(self) -> None:
+        producers, self._producers = self._producers, {}
+        for producer in producers.values():
+            await producer.close()
+
+
+def _count(message: Message[Any]) -> int:
+    text = message.properties.get(RECONSUME_TIMES, "0")
+    return int(text) if text.isdigit() else 0
 
 
 def copy_options(message: Message[Any], added: Mapping[str, str]) -> SendOptions:

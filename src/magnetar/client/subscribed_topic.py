@@ -6,10 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from magnetar.client.consumer_set import ConsumerSet, SegmentRead
-from magnetar.client.dead_letter import DeadLetters, OpenLetterProducer
-from magnetar.client.error import PulsarError
+from magnetar.client.dead_letter import DeadLetters, OpenLetterProducer, RetryLetters
+from magnetar.client.error import ConfigurationError, PulsarError
 from magnetar.client.inbox import Inbox, InboxSource
-from magnetar.client.layout import LayoutWatch, PartitionLayout
+from magnetar.client.layout import (
+    LayoutWatch,
+    PartitionLayout,
+    parse_name,
+    parse_regular,
+    parse_scalable,
+)
 from magnetar.client.message import Origin
 from magnetar.client.message_id import EARLIEST_ID, NO_SEGMENT
 from magnetar.client.policy import DeadLetterPolicy
@@ -153,3 +159,39 @@ class SubscribedTopic(InboxSource):
         super().on_lost(part, failure)
         if is_current and self._on_lost is not None:
             self._on_lost(self, failure)
+
+
+def plan_letters(
+    policy: DeadLetterPolicy | None,
+    topics: tuple[TopicName, ...],
+    subscription: str,
+    *,
+    is_regular: bool,
+    open_letter_producer: OpenLetterProducer,
+) -> tuple[tuple[TopicName, ...], DeadLetterPolicy | None, RetryLetters | None]:
+    """What to consume, the retry topic among it, where dead letters go, and what puts messages
+    aside. On regular topics the names are those that other clients give.
+    """
+    if policy is None:
+        return topics, None, None
+    graves = policy.topic and parse_name(policy.topic).full
+    if graves is None and topics:
+        middle = f"-{subscription}" if is_regular else ""
+        graves = f"{topics[0].base.full}{middle}-DLQ"
+    if is_regular and graves is None:
+        raise ConfigurationError("With a pattern, dead_letter needs a topic of its own")
+    named = replace(policy, topic=graves)
+    if policy.retry_topic is None:
+        return topics, named if is_regular else policy, None
+    if not topics or graves is None:
+        raise ConfigurationError("A retry_topic needs topics, not a namespace or a pattern")
+    parse = parse_regular if is_regular else parse_scalable
+    retry_topic = parse(policy.retry_topic)
+    retries = RetryLetters(
+        subscription,
+        retry_topic=retry_topic.full,
+        dead_letter_topic=graves,
+        policy=policy,
+        open_letter_producer=open_letter_producer,
+    )
+    return (*topics, retry_topic), named, retries
