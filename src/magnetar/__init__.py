@@ -105,9 +105,9 @@ if TYPE_CHECKING:
     from magnetar.client.schema.shape import AvroType as AvroType
     from magnetar.client.stream import AsyncStreamConsumer as AsyncStreamConsumer
     from magnetar.client.subscription import SubscriptionType as SubscriptionType
+    from magnetar.client.telemetry import OpenTelemetry as OpenTelemetry
     from magnetar.client.telemetry import PrometheusTelemetry as PrometheusTelemetry
     from magnetar.client.telemetry import Telemetry as Telemetry
-    from magnetar.client.tracing import OpenTelemetry as OpenTelemetry
     from magnetar.client.transaction import AsyncTransaction as AsyncTransaction
     from magnetar.client.transaction import TransactionId as TransactionId
     from magnetar.client.transaction import TransactionState as TransactionState
@@ -124,7 +124,7 @@ _HOMES = {  # the module, and the name there if it is another
     "AdminNotFound": "client.error",
     "AdminPreconditionFailed": "client.error",
     "AdminUnreachable": "client.error",
-    "OpenTelemetry": "client.tracing",
+    "OpenTelemetry": "client.telemetry",
     "PrometheusTelemetry": "client.telemetry",
     "Telemetry": "client.telemetry",
     "AlreadyClosedError": "client.error",

@@ -99,3 +99,10 @@ def tell_sent(
             interceptor.on_ended(topic, options, id, error)
         except Exception as failure:
             _log.error("interceptor failed", error=failure, topic=topic)
+
+
+def name_topic(topic: str) -> str:
+    """The topic that a segment belongs to; applications know no segments."""
+    if topic.startswith("segment://"):
+        return "topic" + topic[len("segment") :].rpartition("/")[0]
+    return topic

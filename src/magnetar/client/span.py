@@ -1,4 +1,8 @@
-"""The spans and metrics of OpenTelemetry, for interceptors; needs its API."""
+"""The spans and metrics of OpenTelemetry, for interceptors; needs its API.
+
+The context of a send travels with the message, in the properties that W3C's trace context names, so
+that other clients find it too.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,10 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Tracer, TracerProvider
 
-from magnetar.client.interceptor import ConsumerInterceptor, ProducerInterceptor
+from magnetar.client.interceptor import ConsumerInterceptor, ProducerInterceptor, name_topic
 from magnetar.client.message import Message
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import MessageOptions
-from magnetar.client.telemetry import name_topic
 from magnetar.runtime.clock import SYSTEM, Clock
 
 _SYSTEM = {"messaging.system": "pulsar"}

@@ -1,4 +1,5 @@
-"""What a client tells about itself while it runs: counted for Prometheus, or as the user likes.
+"""What a client tells about itself while it runs: counted for Prometheus, traced and counted by
+OpenTelemetry, or as the user likes.
 
 Telemetry listens as interceptors do. A client without any has none of them, and pays nothing.
 """
@@ -12,13 +13,15 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from magnetar.client.error import ConfigurationError
-from magnetar.client.interceptor import ConsumerInterceptor, ProducerInterceptor
+from magnetar.client.interceptor import ConsumerInterceptor, ProducerInterceptor, name_topic
 from magnetar.client.message import Message
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import MessageOptions
 from magnetar.runtime.clock import SYSTEM, Clock
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
     from prometheus_client import Metric
 
 SEND_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -42,13 +45,6 @@ class Telemetry(Protocol):
     def watch_producer(self) -> ProducerInterceptor: ...
 
     def watch_consumer(self, subscription: str) -> ConsumerInterceptor: ...
-
-
-def name_topic(topic: str) -> str:
-    """The topic that a segment belongs to; applications know no segments."""
-    if topic.startswith("segment://"):
-        return "topic" + topic[len("segment") :].rpartition("/")[0]
-    return topic
 
 
 @dataclass(slots=True)
@@ -170,3 +166,33 @@ class _ReceiveCounter(ConsumerInterceptor):
     def _find(self, topic: str) -> _Received:
         key = (name_topic(topic), self._subscription)
         return self._rows.get(key) or self._rows.setdefault(key, _Received())
+
+
+class OpenTelemetry:
+    """A span from each send to its receipt, and one for each message that arrives, under it.
+
+    Counts of both, and how long sends take, are metrics. Without providers the global ones are
+    asked, which do nothing until an application sets them.
+    """
+
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+    ) -> None:
+        try:
+            from magnetar.client import span
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                f"OpenTelemetry needs {error.name}, which is not installed;"
+                " install it with: pip install 'magnetar[telemetry]'"
+            ) from None
+        self._span = span
+        self._tracer = span.get_tracer(tracer_provider)
+        self._instruments = span.Instruments(meter_provider)
+
+    def watch_producer(self) -> ProducerInterceptor:
+        return self._span.SendSpan(self._tracer, self._instruments)
+
+    def watch_consumer(self, subscription: str) -> ConsumerInterceptor:
+        return self._span.ReceiveSpan(self._tracer, self._instruments, subscription)
