@@ -11,8 +11,8 @@ from typing import Final
 
 from bench.cpu_per_entry import Meter
 from bench.line import Line
+from magnetar.cli.token import create_token, load_sign_key
 from magnetar.client.admin import AdminClient
-from magnetar.client.token import create_token, load_sign_key
 from magnetar.testing import MagnetarBroker
 
 TOPIC: Final = "persistent://public/default/cost"

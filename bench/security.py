@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.cpu_per_entry import measure_line
 from bench.gauge import median
 from bench.line import Line
-from magnetar.client.token import create_token, make_secret_key
+from magnetar.cli.token import create_token, make_secret_key
 from magnetar.testing import MagnetarBroker
 from magnetar.testing.broker import Setting, find_ports
 from magnetar.wire.jwt import SecretKey

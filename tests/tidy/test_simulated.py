@@ -49,7 +49,6 @@ LOOP = re.compile(r"(\b|_)loop(\(\))?$")
 EXEMPT: Mapping[tuple[str, str], str] = {
     ("broker/authentication/basic.py", "secrets.token_bytes"): "the key of password marks",
     ("client/cipher.py", "os.urandom"): "the nonce of a cipher",
-    ("client/token.py", "secrets.token_bytes"): "the secret key of tokens",
     ("metadata/backends/zookeeper_wire.py", "secrets.token_hex"): "the nonce of a login",
     ("client/admin/network.py", POOL): "the blocking client has no event loop",
     ("client/facade/loop.py", "threading.Thread"): "the blocking client runs a loop of its own",

@@ -60,7 +60,7 @@ def test_every_public_name_is_there_without_any_extra(tmp_path: Path) -> None:
         (command("spark", "table", "topic", "--output", "here"), "spark"),
         ("import magnetar; magnetar.OpenTelemetry()", "telemetry"),
         ("import magnetar; magnetar.PrometheusTelemetry()", "telemetry"),
-        ("import magnetar.client.token as token; token.make_key_pair('RS256')", "encryption"),
+        ("import magnetar.cli.token as token; token.make_key_pair('RS256')", "encryption"),
         ("import magnetar.wire.jwt as jwt; jwt.parse_public_key(b'')", "encryption"),
         ("from magnetar.columns import make_sheet", "spark"),
         ("import magnetar.columns as columns; columns.ColumnDecoder", "spark"),

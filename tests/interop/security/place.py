@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pulsar
 
+from magnetar.cli.token import create_token
 from magnetar.client.admin import AdminClient
 from magnetar.client.authentication import TlsPolicy, TokenAuthentication
-from magnetar.client.token import create_token
 from magnetar.runtime.clock import SystemClock
 from magnetar.testing.broker import MagnetarBroker, Setting, find_ports
 from magnetar.wire.jwt import SecretKey

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from magnetar.broker.authentication import Authenticator, Credential, make_authenticator
-from magnetar.client.token import create_token, make_key_pair
+from magnetar.cli.token import create_token, make_key_pair
 from magnetar.errors import InvalidConfiguration, TooManyRequests, Unauthenticated, Unauthorized
 from magnetar.model.caller import ANONYMOUS, Caller
 from magnetar.rules.handshake import Identity

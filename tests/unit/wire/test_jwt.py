@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from magnetar.client.token import KeyPair, make_key_pair, make_secret_key
+from magnetar.cli.token import KeyPair, make_key_pair, make_secret_key
 from magnetar.errors import InvalidConfiguration, Unauthenticated
 from magnetar.wire.jwt import (
     TOKEN_BYTES_MAX,
