@@ -1,21 +1,29 @@
 """What every kind of schema does: values to bytes and back, and what is sent to the broker.
 
-With the codecs of JSON and of single values: bytes, text, numbers, dates. Numbers are big-endian.
+With the codecs of JSON, of protobuf, and of single values: bytes, text, dates and big-endian
+numbers.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from magnetar.client.error import SchemaError
 from magnetar.model.document import decode_json
 from magnetar.model.schema import SchemaData, SchemaType
+from magnetar.rules.descriptor import (
+    format_avro_definition,
+    format_native_definition,
+    parse_message,
+)
+from magnetar.rules.protobuf import ProtobufUnreadable
 
 T = TypeVar("T")
 
@@ -251,3 +259,48 @@ class EncodedCodec(BytesCodec):
         data = super().encode(value)
         self._reader.decode(data, key=None, writer=None)
         return data
+
+
+class ProtobufMessage(Protocol):
+    """A class that the protobuf compiler made."""
+
+    DESCRIPTOR: Any
+
+    def SerializeToString(self) -> bytes: ...
+
+
+M = TypeVar("M", bound=ProtobufMessage)
+
+
+class ProtobufCodec(Codec[M]):
+    """Protobuf itself skips fields it does not know, so no writer's schema is needed."""
+
+    def __init__(self, kind: type[M], schema_type: SchemaType) -> None:
+        descriptor = getattr(kind, "DESCRIPTOR", None)
+        if descriptor is None or not hasattr(kind, "FromString"):
+            raise SchemaError(f"{kind!r} is no class that the protobuf compiler made")
+        if schema_type is SchemaType.PROTOBUF_NATIVE:
+            data = SchemaData(schema_type, format_native_definition(descriptor))
+        else:
+            fields = [
+                {"number": field.number, "name": field.name, "definition": None}
+                for field in descriptor.fields
+            ]
+            properties = {"__PARSING_INFO__": json.dumps(fields)}
+            data = SchemaData(schema_type, format_avro_definition(descriptor), properties)
+        super().__init__(data)
+        self._kind: Any = kind
+
+    def encode(self, value: M) -> bytes:
+        if not isinstance(value, self._kind):
+            raise refuse_value(self._kind.__name__, value)
+        data: bytes = value.SerializeToString()
+        return data
+
+    def decode(self, data: bytes, *, key: bytes | None, writer: SchemaData | None) -> M:
+        try:
+            message: Any = parse_message(self._kind, data)
+        except ProtobufUnreadable as error:
+            raise SchemaError(f"The data is {error}") from None
+        found: M = message
+        return found

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, overlo
 
 from magnetar.client.error import ConfigurationError, SchemaError
 from magnetar.client.schema import codec
-from magnetar.client.schema.codec import Codec, EncodedCodec, JsonCodec, refuse_value
+from magnetar.client.schema.codec import (
+    Codec,
+    EncodedCodec,
+    JsonCodec,
+    ProtobufCodec,
+    ProtobufMessage,
+    refuse_value,
+)
 from magnetar.client.schema.generic import AutoCodec
 from magnetar.client.schema.key_value import KeyValue, KeyValueCodec, KeyValueEncoding
-from magnetar.client.schema.protobuf import ProtobufCodec, ProtobufMessage
 from magnetar.client.schema.shape import Form, build_shape
 from magnetar.model.schema import SchemaData, SchemaType
 from magnetar.wire import schema as wire
