@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         AsyncCheckpointConsumer as AsyncCheckpointConsumer,
     )
     from magnetar.client.client import AsyncPulsarClient as AsyncPulsarClient
+    from magnetar.client.client import lifespan as lifespan
     from magnetar.client.consumer import AsyncConsumer as AsyncConsumer
     from magnetar.client.consumer import AsyncQueueConsumer as AsyncQueueConsumer
     from magnetar.client.encryption import ConsumerEncryption as ConsumerEncryption
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
     from magnetar.client.interceptor import ConsumerInterceptor as ConsumerInterceptor
     from magnetar.client.interceptor import ProducerInterceptor as ProducerInterceptor
     from magnetar.client.layout import AsyncLayoutChanges as AsyncLayoutChanges
-    from magnetar.client.lifespan import lifespan as lifespan
     from magnetar.client.message import Message as Message
     from magnetar.client.message import MessageBatch as MessageBatch
     from magnetar.client.message_id import EARLIEST_ID as EARLIEST_ID
@@ -171,7 +171,7 @@ _HOMES = {  # the module, and the name there if it is another
     "Event": "client.event",
     "SegmentsAssigned": "client.event",
     "MagnetarError": "errors",
-    "lifespan": "client.lifespan",
+    "lifespan": "client.client",
     "Message": "client.message",
     "MessageBatch": "client.message",
     "MessageId": "client.message_id",

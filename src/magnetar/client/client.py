@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar, Unpack
 
 from magnetar.client.authentication import Authentication, Tls, TlsPolicy
@@ -433,3 +435,23 @@ class AsyncPulsarClient(Handle):
         """Raise AlreadyClosedError unless it is open."""
         if self._is_closed:
             raise AlreadyClosedError("The client is closed")
+
+
+Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
+
+
+def lifespan(service_url: str, **options: Unpack[ClientOptions]) -> Lifespan:
+    """What FastAPI and Starlette take as `lifespan=`: a client is connected before the first
+    request, is there as `app.state.pulsar`, and is closed with all it made after the last.
+
+    The options are those of `AsyncPulsarClient`.
+    """
+
+    @asynccontextmanager
+    async def run(app: Any) -> AsyncIterator[None]:
+        async with AsyncPulsarClient(service_url, **options) as client:
+            await client.connect()
+            app.state.pulsar = client
+            yield
+
+    return run
