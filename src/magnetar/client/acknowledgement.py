@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 
 from magnetar.client.attachment import Attachment
 from magnetar.client.connection import Connection, Type
-from magnetar.client.enlisting import Enlisting
 from magnetar.client.error import (
     ConfigurationError,
     FeatureNotSupportedError,
@@ -16,6 +15,7 @@ from magnetar.client.error import (
     TransactionConflictError,
     decode_refusal,
 )
+from magnetar.client.handle import Enlisting
 from magnetar.client.interceptor import tell_acknowledged
 from magnetar.client.layout import is_apache
 from magnetar.client.message_id import MessageId

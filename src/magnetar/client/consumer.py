@@ -11,14 +11,13 @@ from typing import Any, Generic, TypeVar
 
 from magnetar.client.acknowledgement import check_batch
 from magnetar.client.dead_letter import OpenLetterProducer, RetryLetters
-from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.error import (
     AlreadyClosedError,
     ConfigurationError,
     ConsumerBusyError,
     PulsarError,
 )
-from magnetar.client.handle import ConsumerStats
+from magnetar.client.handle import ConsumerStats, Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.inbox import Inbox, Receiver
 from magnetar.client.message import Message, group_by_entry
 from magnetar.client.message_id import (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypedDict
 
-from magnetar.client.enlisting import Enlisting
+from magnetar.client.handle import Enlisting
 from magnetar.errors import ProtocolViolation
 
 _NUMBER_END = 1 << 64

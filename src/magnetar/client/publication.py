@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Annotated, Any, Final, TypedDict
 
 from magnetar.client.encryption import ProducerEncryption
-from magnetar.client.enlisting import TransactionHandle, find_enlisting
 from magnetar.client.error import ConfigurationError, NotFoundError
+from magnetar.client.handle import TransactionHandle, find_enlisting
 from magnetar.client.interceptor import ProducerInterceptor
 from magnetar.client.keyword import Option, check_kind, check_known, check_text, check_texts
 from magnetar.client.outgoing import MessageOptions, Outgoing

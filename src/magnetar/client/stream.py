@@ -14,8 +14,8 @@ from magnetar.client.consumer import (
     refuse_detached,
 )
 from magnetar.client.consumer_set import ConsumerSet, SegmentConsumer, SegmentRead
-from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.error import ConfigurationError, PulsarError
+from magnetar.client.handle import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.inbox import Inbox, InboxSource
 from magnetar.client.layout import LayoutWatch, is_apache
 from magnetar.client.membership import Membership

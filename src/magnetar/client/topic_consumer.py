@@ -26,8 +26,8 @@ from magnetar.client.delivery import (
     select_messages,
 )
 from magnetar.client.encryption import ConsumerFailure
-from magnetar.client.enlisting import Enlisting
 from magnetar.client.error import CryptoError, PulsarError, PulsarTimeoutError
+from magnetar.client.handle import Enlisting
 from magnetar.client.interceptor import tell_refused
 from magnetar.client.message import Message, Origin
 from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId

@@ -13,7 +13,6 @@ from magnetar.client.attachment import Attachment
 from magnetar.client.cipher_loader import make_sealer
 from magnetar.client.connection import MESSAGE_BYTES_DEFAULT, Connection, Type
 from magnetar.client.encryption import RENEWAL_S, Sealer
-from magnetar.client.enlisting import Enlisting
 from magnetar.client.error import (
     AlreadyClosedError,
     ConnectError,
@@ -26,6 +25,7 @@ from magnetar.client.error import (
     TransactionError,
     decode_refusal,
 )
+from magnetar.client.handle import Enlisting
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import Outcome, Outgoing, PendingQueue, PendingSend
 from magnetar.client.policy import BatchingPolicy

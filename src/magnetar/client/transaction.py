@@ -11,7 +11,6 @@ from typing import Any, Final, Never
 
 from magnetar.client.connection import Type
 from magnetar.client.coordinator import Coordinators
-from magnetar.client.enlisting import Enlisting, TransactionHandle
 from magnetar.client.error import (
     ConfigurationError,
     FeatureNotSupportedError,
@@ -21,7 +20,7 @@ from magnetar.client.error import (
     TransactionNotFoundError,
     TransactionTimedOutError,
 )
-from magnetar.client.handle import Handle, Opening
+from magnetar.client.handle import Enlisting, Handle, Opening, TransactionHandle
 from magnetar.client.layout import is_apache
 from magnetar.client.quantity import Duration, parse_duration
 from magnetar.client.retry import wait_all

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from magnetar.client.enlisting import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.error import ProducerBusyError
+from magnetar.client.handle import Enlisting, TransactionHandle, find_enlisting
 from magnetar.client.message_id import MessageId
 from magnetar.client.outgoing import MessageOptions, Pack, format_key
 from magnetar.client.policy import BatchingPolicy

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, Unpack
 
 from magnetar.client.checkpoint import Checkpoint
 from magnetar.client.client import AsyncPulsarClient, ClientOptions
-from magnetar.client.enlisting import Enlisting, TransactionHandle
 from magnetar.client.event import LayoutChange
 from magnetar.client.facade.consumer import (
     CheckpointConsumer,
@@ -23,7 +22,7 @@ from magnetar.client.facade.consumer import (
 )
 from magnetar.client.facade.loop import BackgroundLoop, SyncHandle, waited
 from magnetar.client.facade.producer import Producer
-from magnetar.client.handle import behind
+from magnetar.client.handle import Enlisting, TransactionHandle, behind
 from magnetar.client.keyword import describe, mirror
 from magnetar.client.layout import AsyncLayoutChanges
 from magnetar.client.message_id import Start

@@ -18,10 +18,9 @@ from magnetar.client.consumer import (
     check_concurrency,
     log_failed,
 )
-from magnetar.client.enlisting import TransactionHandle
 from magnetar.client.error import AlreadyClosedError
 from magnetar.client.facade.loop import BackgroundLoop, Burst, SyncHandle, waited
-from magnetar.client.handle import ConsumerStats, FirstFailure
+from magnetar.client.handle import ConsumerStats, FirstFailure, TransactionHandle
 from magnetar.client.inbox import Inbox, check_limit
 from magnetar.client.message import Message, MessageBatch, Run
 from magnetar.client.message_id import MessageId
