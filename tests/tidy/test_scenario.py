@@ -153,7 +153,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "ClientBuilderConfig": """
         unit/client/test_lookup.py: the_name_of_a_listener_goes_with_every_lookup""",
     "ConsumerSubscriptionProperties": """
-        unit/client/scalable/test_queue.py: properties_are_told_on_every_segment""",
+        unit/client/test_consumer_set.py: properties_are_told_on_every_segment""",
     "SegmentReconciliation": """
         unit/broker/scalable/test_service.py: \
 an_active_segment_without_a_topic_is_made_by_whoever_attaches_first
@@ -168,10 +168,10 @@ a_sealed_segment_whose_data_was_wiped_is_not_made_again
         interop/security/test_sdk.py: a_message_passes_for_each_kind_of_proof
         interop/security/test_sdk.py: a_scalable_topic_is_used_over_tls_with_a_token""",
     "NamespaceConsumerTopicDeletion": """
-        unit/client/scalable/test_layout.py: only_the_first_look_makes_a_missing_topic""",
+        unit/client/test_layout.py: only_the_first_look_makes_a_missing_topic""",
     "ScalableTopicsWatcher": """
-        unit/client/scalable/test_namespace.py: topics_come_and_go_by_push
-        unit/client/scalable/test_namespace.py: \
+        unit/client/test_pattern.py: topics_come_and_go_by_push
+        unit/client/test_pattern.py: \
 a_lost_watch_comes_back_with_the_hash_of_what_it_knows""",
     "MultiBrokerScalableTopic": """
         interop/zookeeper/test_wrong_broker.py: \
@@ -182,28 +182,28 @@ a_scalable_topic_is_used_through_the_wrong_broker""",
 EDGES: Final[Mapping[int, str]] = {
     1: "producer: pipelined_sends_keep_every_key_in_order_across_splits_and_merges",
     2: """
-        unit/client/scalable/test_producer.py: \
+        unit/client/test_producer_set.py: \
 a_producer_that_could_not_be_made_is_tried_again_with_the_next_message
-        unit/client/scalable/test_stream.py: a_busy_segment_is_tried_until_it_is_free
-        unit/client/scalable/test_queue.py: \
+        unit/client/test_stream.py: a_busy_segment_is_tried_until_it_is_free
+        unit/client/test_consumer_set.py: \
 a_dead_letter_topic_that_could_not_be_reached_is_tried_again""",
     3: """
-        unit/client/scalable/test_layout.py: \
+        unit/client/test_layout.py: \
 a_watch_that_is_lost_comes_back_with_what_changed_meanwhile""",
     4: """
-        unit/client/scalable/test_layout.py: a_broker_that_never_answers_is_given_up_in_time
-        unit/client/scalable/test_stream.py: a_controller_that_never_answers_is_given_up_in_time
+        unit/client/test_layout.py: a_broker_that_never_answers_is_given_up_in_time
+        unit/client/test_stream.py: a_controller_that_never_answers_is_given_up_in_time
         unit/client/test_hostile_peer.py: \
 a_broker_that_never_answers_is_a_timeout_to_whoever_asks""",
     5: """
-        unit/client/scalable/test_stream.py: \
+        unit/client/test_stream.py: \
 one_that_leaves_says_so_and_one_that_is_cut_off_does_not
         stream: the_segments_of_a_consumer_that_leaves_go_to_the_others""",
-    6: "unit/client/scalable/test_stream.py: a_busy_segment_is_tried_until_it_is_free",
+    6: "unit/client/test_stream.py: a_busy_segment_is_tried_until_it_is_free",
     7: "rough_edge: any_form_of_a_name_finds_the_scalable_topic",
     8: "interop/security/test_sdk.py: a_scalable_topic_is_used_over_tls_with_a_token",
     9: """
-        unit/client/scalable/test_queue.py: \
+        unit/client/test_consumer_set.py: \
 an_acknowledgement_that_can_reach_nobody_is_not_silent
         unit/client/test_consumer.py: \
 a_receipt_of_an_acknowledgement_is_awaited_and_its_error_raised""",
@@ -214,7 +214,7 @@ a_receipt_of_an_acknowledgement_is_awaited_and_its_error_raised""",
         checkpoint: the_start_decides_what_is_read""",
     12: """
         rough_edge: a_checkpoint_consumer_decrypts_with_keys_that_take_their_time
-        unit/client/scalable/test_queue.py: properties_are_told_on_every_segment
+        unit/client/test_consumer_set.py: properties_are_told_on_every_segment
         rough_edge: a_namespace_queue_buries_what_was_delivered_too_often
         lifecycle: what_is_no_transaction_is_refused_wherever_one_could_be_given
         unit/client/test_pool.py: the_backoff_says_when_the_broker_is_asked_again
@@ -229,7 +229,7 @@ a_receipt_of_an_acknowledgement_is_awaited_and_its_error_raised""",
         rough_edge: what_a_broker_refuses_is_an_error_of_its_own_kind
         rough_edge: any_form_of_a_name_finds_the_scalable_topic""",
     15: """
-        unit/client/scalable/test_producer.py: \
+        unit/client/test_producer_set.py: \
 unkeyed_messages_stay_on_a_segment_for_the_time_of_a_batch""",
     16: "rough_edge: a_large_message_is_cut_although_small_ones_are_batched",
     17: """

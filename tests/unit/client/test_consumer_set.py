@@ -23,8 +23,8 @@ from magnetar.wire.command import (
     make_command,
 )
 from tests.unit.client.peer import Line, Type
-from tests.unit.client.scalable.scalable_peer import TOPIC, number_of, scalable_peer
-from tests.unit.client.scalable.test_stream import Seats, entry
+from tests.unit.client.scalable_peer import TOPIC, number_of, scalable_peer
+from tests.unit.client.test_stream import Seats, entry
 
 
 async def open_kind(client: AsyncPulsarClient, kind: str, **options: Any) -> Any:

@@ -17,7 +17,7 @@ from magnetar.model.layout import Layout
 from magnetar.model.segment import SegmentId
 from magnetar.wire.command import error
 from tests.unit.client.peer import Line, Type
-from tests.unit.client.scalable.scalable_peer import TOPIC, ScalablePeer, scalable_peer
+from tests.unit.client.scalable_peer import TOPIC, ScalablePeer, scalable_peer
 
 
 async def until(condition: Any) -> None:

@@ -25,14 +25,14 @@ from magnetar.wire.command import (
 from magnetar.wire.entry import encode_entry
 from magnetar.wire.layout import encode_assignment
 from tests.unit.client.peer import Line, Type
-from tests.unit.client.scalable.scalable_peer import (
+from tests.unit.client.scalable_peer import (
     QUICK,
     TOPIC,
     ScalablePeer,
     number_of,
     scalable_peer,
 )
-from tests.unit.client.scalable.test_producer import until
+from tests.unit.client.test_producer_set import until
 
 
 def entry(number: int) -> bytes:

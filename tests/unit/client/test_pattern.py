@@ -11,8 +11,8 @@ from magnetar.wire.command import CommandWatchScalableTopicsUpdate, ServerError
 from magnetar.wire.layout import encode_diff, encode_snapshot
 from magnetar.wire.topiclist import hash_topics
 from tests.unit.client.peer import Line, Type
-from tests.unit.client.scalable.scalable_peer import TOPIC, ScalablePeer, scalable_peer
-from tests.unit.client.scalable.test_producer import until
+from tests.unit.client.scalable_peer import TOPIC, ScalablePeer, scalable_peer
+from tests.unit.client.test_producer_set import until
 
 
 class Members:
