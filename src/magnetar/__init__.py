@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from magnetar.client.authentication import TlsPolicy as TlsPolicy
     from magnetar.client.authentication import TokenAuthentication as Token
     from magnetar.client.authentication import TokenAuthentication as TokenAuthentication
+    from magnetar.client.blocking_client import LayoutChanges as LayoutChanges
+    from magnetar.client.blocking_client import PulsarClient as PulsarClient
+    from magnetar.client.blocking_client import TableView as TableView
+    from magnetar.client.blocking_client import Transaction as Transaction
+    from magnetar.client.blocking_consumer import CheckpointConsumer as CheckpointConsumer
+    from magnetar.client.blocking_consumer import Consumer as Consumer
+    from magnetar.client.blocking_consumer import QueueConsumer as QueueConsumer
+    from magnetar.client.blocking_consumer import Reader as Reader
+    from magnetar.client.blocking_consumer import StreamConsumer as StreamConsumer
+    from magnetar.client.blocking_producer import Producer as Producer
     from magnetar.client.checkpoint import Checkpoint as Checkpoint
     from magnetar.client.checkpoint_consumer import (
         AsyncCheckpointConsumer as AsyncCheckpointConsumer,
@@ -70,16 +80,6 @@ if TYPE_CHECKING:
     from magnetar.client.event import Event as Event
     from magnetar.client.event import LayoutChange as LayoutChange
     from magnetar.client.event import SegmentsAssigned as SegmentsAssigned
-    from magnetar.client.facade.client import LayoutChanges as LayoutChanges
-    from magnetar.client.facade.client import PulsarClient as PulsarClient
-    from magnetar.client.facade.client import TableView as TableView
-    from magnetar.client.facade.client import Transaction as Transaction
-    from magnetar.client.facade.consumer import CheckpointConsumer as CheckpointConsumer
-    from magnetar.client.facade.consumer import Consumer as Consumer
-    from magnetar.client.facade.consumer import QueueConsumer as QueueConsumer
-    from magnetar.client.facade.consumer import Reader as Reader
-    from magnetar.client.facade.consumer import StreamConsumer as StreamConsumer
-    from magnetar.client.facade.producer import Producer as Producer
     from magnetar.client.handle import ConsumerStats as ConsumerStats
     from magnetar.client.handle import Opening as Opening
     from magnetar.client.handle import ProducerStats as ProducerStats
@@ -145,11 +145,11 @@ _HOMES = {  # the module, and the name there if it is another
     "BasicAuthentication": "client.authentication",
     "BatchingPolicy": "client.policy",
     "Checkpoint": "client.checkpoint",
-    "CheckpointConsumer": "client.facade.consumer",
+    "CheckpointConsumer": "client.blocking_consumer",
     "ConfigurationError": "client.error",
     "ConnectError": "client.error",
     "ConnectionPolicy": "client.policy",
-    "Consumer": "client.facade.consumer",
+    "Consumer": "client.blocking_consumer",
     "ConsumerBusyError": "client.error",
     "ConsumerEncryption": "client.encryption",
     "ConsumerInterceptor": "client.interceptor",
@@ -165,7 +165,7 @@ _HOMES = {  # the module, and the name there if it is another
     "KeyValue": "client.schema.key_value",
     "LATEST_ID": "client.message_id",
     "LayoutChange": "client.event",
-    "LayoutChanges": "client.facade.client",
+    "LayoutChanges": "client.blocking_client",
     "ConnectionLost": "client.event",
     "ConnectionOpened": "client.event",
     "Event": "client.event",
@@ -180,25 +180,25 @@ _HOMES = {  # the module, and the name there if it is another
     "Opening": "client.handle",
     "PemKeys": "client.encryption",
     "SendOptions": "client.publication",
-    "Producer": "client.facade.producer",
+    "Producer": "client.blocking_producer",
     "ProducerBusyError": "client.error",
     "ProducerEncryption": "client.encryption",
     "ProducerFencedError": "client.error",
     "ProducerInterceptor": "client.interceptor",
     "ProducerStats": "client.handle",
-    "PulsarClient": "client.facade.client",
+    "PulsarClient": "client.blocking_client",
     "PulsarError": "client.error",
     "PulsarTimeoutError": "client.error",
-    "QueueConsumer": "client.facade.consumer",
+    "QueueConsumer": "client.blocking_consumer",
     "QueueFullError": "client.error",
     "QuotaExceededError": "client.error",
-    "Reader": "client.facade.consumer",
+    "Reader": "client.blocking_consumer",
     "Schema": "client.schema.schema",
     "SchemaError": "client.error",
     "SendFailedError": "client.error",
-    "StreamConsumer": "client.facade.consumer",
+    "StreamConsumer": "client.blocking_consumer",
     "SubscriptionType": "client.subscription",
-    "TableView": "client.facade.client",
+    "TableView": "client.blocking_client",
     "TlsAuthentication": "client.authentication",
     "TlsPolicy": "client.authentication",
     "TokenAuthentication": "client.authentication",
@@ -208,7 +208,7 @@ _HOMES = {  # the module, and the name there if it is another
     "UnavailableError": "client.error",
     "WrongPortError": "client.error",
     "AsyncTransaction": "client.transaction",
-    "Transaction": "client.facade.client",
+    "Transaction": "client.blocking_client",
     "TransactionState": "client.transaction",
     "TransactionId": "client.transaction",
     "TransactionNotFoundError": "client.error",

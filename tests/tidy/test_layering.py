@@ -114,7 +114,7 @@ LAZY: Mapping[str, str] = {
     "cli/admin.py": "the help of a verb needs no client",
     "cli/token.py": "cryptography comes with an extra, and is slow to load",
     "client/client.py": "few applications administrate; HTTP is loaded for those",
-    "client/facade/client.py": "few applications administrate; HTTP is loaded for those",
+    "client/blocking_client.py": "few applications administrate; HTTP is loaded for those",
     "client/admin/network.py": "only a supplier of tokens that is a coroutine needs a loop",
     "client/admin/policy.py": "most commands are about no policy, and the table takes its time",
     "client/admin/service.py": "the blocking client, and with it a command, needs no event loop",

@@ -51,8 +51,8 @@ EXEMPT: Mapping[tuple[str, str], str] = {
     ("client/cipher.py", "os.urandom"): "the nonce of a cipher",
     ("metadata/backends/zookeeper_wire.py", "secrets.token_hex"): "the nonce of a login",
     ("client/admin/network.py", POOL): "the blocking client has no event loop",
-    ("client/facade/loop.py", "threading.Thread"): "the blocking client runs a loop of its own",
-    ("client/facade/consumer.py", "threading.Thread"): "handlers of the blocking client",
+    ("client/background_loop.py", "threading.Thread"): "the blocking client runs a loop of its own",
+    ("client/blocking_consumer.py", "threading.Thread"): "handlers of the blocking client",
 }
 
 

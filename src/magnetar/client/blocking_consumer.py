@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, overload
 
+from magnetar.client.background_loop import BackgroundLoop, Burst, SyncHandle, waited
 from magnetar.client.checkpoint import Checkpoint
 from magnetar.client.checkpoint_consumer import AsyncCheckpointConsumer
 from magnetar.client.consumer import (
@@ -19,7 +20,6 @@ from magnetar.client.consumer import (
     log_failed,
 )
 from magnetar.client.error import AlreadyClosedError
-from magnetar.client.facade.loop import BackgroundLoop, Burst, SyncHandle, waited
 from magnetar.client.handle import ConsumerStats, FirstFailure, TransactionHandle
 from magnetar.client.inbox import Inbox, check_limit
 from magnetar.client.message import Message, MessageBatch, Run

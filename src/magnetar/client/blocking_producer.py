@@ -10,7 +10,7 @@ from concurrent.futures import Future, InvalidStateError
 from threading import Condition, Lock
 from typing import Any, Final, Generic, TypeVar, Unpack
 
-from magnetar.client.facade.loop import BackgroundLoop, Burst, SyncHandle
+from magnetar.client.background_loop import BackgroundLoop, Burst, SyncHandle
 from magnetar.client.handle import ProducerStats
 from magnetar.client.keyword import describe
 from magnetar.client.message_id import MessageId

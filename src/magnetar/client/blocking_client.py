@@ -10,18 +10,18 @@ from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, Unpack
 
-from magnetar.client.checkpoint import Checkpoint
-from magnetar.client.client import AsyncPulsarClient, ClientOptions
-from magnetar.client.event import LayoutChange
-from magnetar.client.facade.consumer import (
+from magnetar.client.background_loop import BackgroundLoop, SyncHandle, waited
+from magnetar.client.blocking_consumer import (
     CheckpointConsumer,
     Consumer,
     QueueConsumer,
     Reader,
     StreamConsumer,
 )
-from magnetar.client.facade.loop import BackgroundLoop, SyncHandle, waited
-from magnetar.client.facade.producer import Producer
+from magnetar.client.blocking_producer import Producer
+from magnetar.client.checkpoint import Checkpoint
+from magnetar.client.client import AsyncPulsarClient, ClientOptions
+from magnetar.client.event import LayoutChange
 from magnetar.client.handle import Enlisting, TransactionHandle, behind
 from magnetar.client.keyword import describe, mirror
 from magnetar.client.layout import AsyncLayoutChanges

@@ -1,1 +1,0 @@
-"""The client for code without an event loop: the same core, run on a thread of its own."""
