@@ -25,9 +25,8 @@ from magnetar.client.message_id import (
     decode_vector,
     encode_vector,
 )
-from magnetar.client.progress import Placed
+from magnetar.client.progress import Floor, Placed
 from magnetar.client.quantity import to_ms
-from magnetar.client.subscription import Floor
 from magnetar.model.layout import Layout
 from magnetar.model.segment import Segment, SegmentId
 

@@ -14,9 +14,9 @@ from magnetar.client.error import (
     PulsarError,
 )
 from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
+from magnetar.client.progress import Floor
 from magnetar.client.retry import wait_all
 from magnetar.client.session import Session
-from magnetar.client.subscription import Floor
 from magnetar.client.topic_consumer import TopicConsumer, ask_last
 from magnetar.client.watch import make_backoff
 from magnetar.model.name import TopicName

@@ -12,8 +12,9 @@ from magnetar.client.error import CryptoError
 from magnetar.client.interceptor import intercept_message
 from magnetar.client.message import DeliveredEntry, EvenMessages, Message, Origin
 from magnetar.client.message_id import MessageId
+from magnetar.client.progress import Floor
 from magnetar.client.schema.book import RAW, SchemaValues, Unprepared
-from magnetar.client.subscription import ConsumerSettings, Floor
+from magnetar.client.subscription import ConsumerSettings
 from magnetar.errors import MagnetarError, ProtocolViolation
 from magnetar.runtime.task import TaskScope
 from magnetar.wire.ackset import decode_ack_set

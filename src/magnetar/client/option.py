@@ -18,16 +18,12 @@ from magnetar.client.policy import (
     DeadLetterPolicy,
 )
 from magnetar.client.producer_set import Routing
+from magnetar.client.progress import Floor
 from magnetar.client.publication import ProducerSettings
 from magnetar.client.quantity import Duration, Size, parse_duration, parse_size
 from magnetar.client.schema.schema import Schema, check_schema
 from magnetar.client.session import Session
-from magnetar.client.subscription import (
-    ConsumerSettings,
-    Floor,
-    InitialPosition,
-    SubscriptionType,
-)
+from magnetar.client.subscription import ConsumerSettings, InitialPosition, SubscriptionType
 from magnetar.client.topic_set import ConsumerTarget
 from magnetar.errors import InvalidName
 from magnetar.model.name import TopicName, parse_namespace

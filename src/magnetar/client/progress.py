@@ -1,13 +1,64 @@
-"""How far an application has come in every segment, as the ids of a stream's messages tell it."""
+"""How far an application has come: in one segment, and in all as the ids of a stream tell it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from magnetar.client.message_id import MessageId
+from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.model.segment import SegmentId
+
+
+class Placed(Protocol):
+    """A message."""
+
+    @property
+    def place(self) -> MessageId: ...
+
+
+class Floor(NamedTuple):
+    """Where delivery starts: the broker starts at the entry, the rest is dropped here."""
+
+    id: MessageId
+    is_included: bool
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether it is a message that is done, and not one that comes next or a mark."""
+        is_message = self.id not in (EARLIEST_ID, LATEST_ID)
+        return is_message and not self.is_included and self.id.batch_index <= self.id.batch_size - 1
+
+    def wants(self, id: MessageId) -> bool:
+        if self.id in (EARLIEST_ID, LATEST_ID):
+            return True
+        if id.position != self.id.position:
+            return id.position > self.id.position
+        if self.id.batch_index < 0 or id.batch_index < 0:
+            return self.is_included
+        if id.batch_index == self.id.batch_index:
+            return self.is_included
+        return id.batch_index > self.id.batch_index
+
+
+class ReaderPlace:
+    """Where a reader would start anew: where it began, or after what was taken last."""
+
+    def __init__(self, start: Floor | None) -> None:
+        self.taken: Placed | None = None
+        """The last message that the application got."""
+        self._is_reader = start is not None
+        self._start = start
+
+    @property
+    def floor(self) -> Floor | None:
+        if self.taken is None or not self._is_reader:
+            return self._start
+        return Floor(self.taken.place, is_included=False)
+
+    def move(self, floor: Floor | None) -> None:
+        self._start = floor
+        self.taken = None
 
 
 class UnackedIds:
@@ -41,13 +92,6 @@ class UnackedIds:
 
 
 Step = tuple[str, SegmentId]
-
-
-class Placed(Protocol):
-    """A message."""
-
-    @property
-    def place(self) -> MessageId: ...
 
 
 class Progress:

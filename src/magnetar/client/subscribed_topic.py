@@ -19,8 +19,9 @@ from magnetar.client.layout import (
 from magnetar.client.message import Origin
 from magnetar.client.message_id import EARLIEST_ID, NO_SEGMENT
 from magnetar.client.policy import DeadLetterPolicy
+from magnetar.client.progress import Floor
 from magnetar.client.session import Session
-from magnetar.client.subscription import ConsumerSettings, Floor, InitialPosition
+from magnetar.client.subscription import ConsumerSettings, InitialPosition
 from magnetar.client.topic_consumer import TopicConsumer
 from magnetar.model.layout import Layout
 from magnetar.model.migration import MANAGED

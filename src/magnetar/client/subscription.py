@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from magnetar.client.dead_letter import DeadLetters
 from magnetar.client.encryption import ConsumerEncryption
 from magnetar.client.error import ConfigurationError
 from magnetar.client.interceptor import ConsumerInterceptor
-from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
 from magnetar.client.policy import BackoffPolicy
-from magnetar.client.progress import Placed
+from magnetar.client.progress import Floor
 from magnetar.client.schema.schema import Schema
 from magnetar.model.name import TopicName
 from magnetar.wire.command import (
@@ -51,50 +50,6 @@ _WIRE_TYPES = {
 class InitialPosition(StrEnum):
     EARLIEST = "earliest"
     LATEST = "latest"
-
-
-class Floor(NamedTuple):
-    """Where delivery starts: the broker starts at the entry, the rest is dropped here."""
-
-    id: MessageId
-    is_included: bool
-
-    @property
-    def is_passed(self) -> bool:
-        """Whether it is a message that is done, and not one that comes next or a mark."""
-        is_message = self.id not in (EARLIEST_ID, LATEST_ID)
-        return is_message and not self.is_included and self.id.batch_index <= self.id.batch_size - 1
-
-    def wants(self, id: MessageId) -> bool:
-        if self.id in (EARLIEST_ID, LATEST_ID):
-            return True
-        if id.position != self.id.position:
-            return id.position > self.id.position
-        if self.id.batch_index < 0 or id.batch_index < 0:
-            return self.is_included
-        if id.batch_index == self.id.batch_index:
-            return self.is_included
-        return id.batch_index > self.id.batch_index
-
-
-class ReaderPlace:
-    """Where a reader would start anew: where it began, or after what was taken last."""
-
-    def __init__(self, start: Floor | None) -> None:
-        self.taken: Placed | None = None
-        """The last message that the application got."""
-        self._is_reader = start is not None
-        self._start = start
-
-    @property
-    def floor(self) -> Floor | None:
-        if self.taken is None or not self._is_reader:
-            return self._start
-        return Floor(self.taken.place, is_included=False)
-
-    def move(self, floor: Floor | None) -> None:
-        self._start = floor
-        self.taken = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,11 @@ from magnetar.client.handle import Enlisting
 from magnetar.client.interceptor import tell_refused
 from magnetar.client.message import Message, Origin
 from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
+from magnetar.client.progress import Floor, ReaderPlace
 from magnetar.client.redelivery import RedeliveryPlan, RedeliveryTimes
 from magnetar.client.schema.book import SchemaValues
 from magnetar.client.session import Session
-from magnetar.client.subscription import ConsumerSettings, Floor, ReaderPlace, encode_subscribe
+from magnetar.client.subscription import ConsumerSettings, encode_subscribe
 from magnetar.model.name import TopicName
 from magnetar.runtime.log import Logger
 from magnetar.wire.ackset import decode_ack_set

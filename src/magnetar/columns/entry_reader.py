@@ -12,8 +12,9 @@ from magnetar.client.consumer_set import SegmentConsumer
 from magnetar.client.delivery import count_permits
 from magnetar.client.error import PulsarError, PulsarTimeoutError
 from magnetar.client.message_id import EARLIEST_ID, MessageId
+from magnetar.client.progress import Floor
 from magnetar.client.session import Session
-from magnetar.client.subscription import ConsumerSettings, Floor
+from magnetar.client.subscription import ConsumerSettings
 from magnetar.model.name import TopicName
 from magnetar.model.position import Position
 from magnetar.wire.command import CommandFlow, CommandMessage, position_of

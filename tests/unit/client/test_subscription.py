@@ -3,32 +3,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.client.error import ConfigurationError
-from magnetar.client.message_id import EARLIEST_ID, LATEST_ID, MessageId
-from magnetar.client.subscription import ConsumerSettings, Floor
-
-
-@pytest.mark.parametrize(
-    ("floor", "is_included", "id", "expected"),
-    [
-        (MessageId(1, 5), False, MessageId(1, 5), False),
-        (MessageId(1, 5), True, MessageId(1, 5), True),
-        (MessageId(1, 5), False, MessageId(1, 6), True),
-        (MessageId(1, 5), False, MessageId(2, 0), True),
-        (MessageId(1, 5), True, MessageId(1, 4), False),
-        (MessageId(1, 5), False, MessageId(1, 5, -1, 3, 4), False),
-        (MessageId(1, 5), True, MessageId(1, 5, -1, 0, 4), True),
-        (MessageId(1, 5, -1, 2), False, MessageId(1, 5, -1, 2, 4), False),
-        (MessageId(1, 5, -1, 2), False, MessageId(1, 5, -1, 3, 4), True),
-        (MessageId(1, 5, -1, 2), True, MessageId(1, 5, -1, 2, 4), True),
-        (MessageId(1, 5, -1, 2), True, MessageId(1, 5, -1, 1, 4), False),
-        (EARLIEST_ID, False, MessageId(0, 0), True),
-        (LATEST_ID, False, MessageId(9, 9), True),
-    ],
-)
-def test_a_floor_wants_what_lies_above_it(
-    floor: MessageId, is_included: bool, id: MessageId, expected: bool
-) -> None:
-    assert Floor(floor, is_included).wants(id) is expected
+from magnetar.client.subscription import ConsumerSettings
 
 
 @pytest.mark.parametrize(
