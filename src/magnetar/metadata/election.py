@@ -102,8 +102,8 @@ class Election:
 
     async def close(self) -> None:
         """Stop taking part and give leadership up; callers that wait for the outcome return. A
-        record that cannot be removed now is removed when the store is back: its session may go on
-        for long, and nobody else is elected meanwhile.
+        record that is not removed for want of the store is removed when the store is back: the
+        session may go on for long, and no other candidate is elected meanwhile.
         """
         self._is_closed = True
         self._decided.set()
