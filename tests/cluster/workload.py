@@ -121,7 +121,13 @@ class Workload:
         entries = self.history.entries
         found = list(find_unanswered(entries))
         for subscription in (self._live, self._audit):
-            promise = Promise(self.topic, subscription, keeps_order=True, has_deduplication=False)
+            promise = Promise(
+                self.topic,
+                subscription,
+                keeps_order=True,
+                has_deduplication=False,
+                is_tapped=False,
+            )
             for find in (find_lost, find_repeated, find_disorder):
                 found += find(entries, promise)
         found += self._find_twins()

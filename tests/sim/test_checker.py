@@ -248,6 +248,17 @@ def test_a_message_is_stored_twice_only_if_its_producer_attached_anew_and_withou
     assert judge(*events, promise=promise) == found
 
 
+@pytest.mark.parametrize(("is_broken", "found"), [(False, ["stored twice"]), (True, [])])
+def test_without_a_tap_a_message_is_stored_twice_only_if_something_broke(
+    is_broken: bool, found: list[str]
+) -> None:
+    promise = Promise(TOPIC, NAME, keeps_order=True, has_deduplication=False, is_tapped=False)
+    sending = (Sent(TOPIC, "k", 0), Confirmed(TOPIC, "k", 0, "0@1:0"))
+    copies = (Received(TOPIC, NAME, "c", "k", 0, f"0@1:{entry}") for entry in (0, 7))
+    faults = (Fault("cut"),) if is_broken else ()
+    assert judge(*sending, *faults, *copies, promise=promise) == found
+
+
 def test_deduplication_spans_a_split() -> None:
     """A parent that was sealed before its receipt arrived has the message; a child must not."""
     events = (*sent(0), Fault("cut"), received(0), received(0, "1@1:0"))

@@ -48,6 +48,8 @@ class Promise:
     subscription: str
     keeps_order: bool
     has_deduplication: bool
+    is_tapped: bool = True
+    """Whether what producers ask of brokers was written down; of real ones it is not."""
 
 
 def find_violations(history: History, promises: Iterable[Promise]) -> list[str]:
@@ -104,9 +106,9 @@ def find_lost(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
 def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
     """Nothing is dispatched after its acknowledgement was confirmed, but for what was on its way
     to an owner that was replaced, which a parted network or a pause holds up. Nothing is stored
-    twice unless its producer attached anew before it was confirmed; with deduplication, not even
-    then. As long as nothing broke and the layout stayed, nothing comes twice that was not asked
-    for again.
+    twice unless its producer attached anew before it was confirmed (something broke, where that or
+    what was sent is not written down, as in transactions); with deduplication, not even then. As
+    long as nothing broke and the layout stayed, nothing comes twice that was not asked for again.
     """
     topic, subscription = promise.topic, promise.subscription
     acknowledged: dict[str, float] = {}
@@ -154,8 +156,8 @@ def find_repeated(entries: Iterable[Entry], promise: Promise) -> Iterator[str]:
             ):
                 where = f"{key}#{number} of {topic} to {consumer} of {subscription}"
                 first = stored.setdefault((key, number), message_id)
-                # What transactions send is not written down.
-                is_resent = has_fault if key.startswith(TRANSFER) else (key, number) in resent
+                is_known = promise.is_tapped and not key.startswith(TRANSFER)
+                is_resent = (key, number) in resent if is_known else has_fault
                 if first != message_id and (promise.has_deduplication or not is_resent):
                     yield f"stored twice: {where}, as {first} and as {message_id}"
                 done_s = acknowledged.get(message_id, math.inf)
