@@ -368,6 +368,7 @@ const scenarios = {
     const { tokens } = options;
     await visit(options, async (visitor, page, context) => {
       await visitor.open("overview");
+      await visitor.see("This broker asks who you are");
       await visitor.checkAccessible("the sign-in");
       await visitor.signIn("wrong");
       await visitor.see("Authentication required");

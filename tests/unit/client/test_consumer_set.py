@@ -89,13 +89,18 @@ def test_a_topic_is_made_again_while_it_is_regular_and_by_no_consumer_once_it_is
             (first,) = await peer.broker.until(Type.SUBSCRIBE)
 
             async def attach_again() -> Any:
+                """Returns when the client has its answer: cut off before, it would pause longer and
+                longer between its attempts.
+                """
                 heard = len(peer.broker.bodies(Type.SUBSCRIBE))
+                flows = len(peer.broker.bodies(Type.FLOW))
                 for line in peer.broker.lines:
                     line.cut()
                 while True:
                     heard += 1
                     *_, body = await peer.broker.until(Type.SUBSCRIBE, heard)
                     if body.topic == topic.full:
+                        await peer.broker.until(Type.FLOW, flows + 1)
                         return body
 
             again = await attach_again()
