@@ -98,7 +98,7 @@ def test_a_topic_is_made_again_while_it_is_regular_and_by_no_consumer_once_it_is
                     line.cut()
                 while True:
                     heard += 1
-                    *_, body = await peer.broker.until(Type.SUBSCRIBE, heard)
+                    body = (await peer.broker.until(Type.SUBSCRIBE, heard))[heard - 1]
                     if body.topic == topic.full:
                         await peer.broker.until(Type.FLOW, flows + 1)
                         return body
